@@ -1,0 +1,2 @@
+//! The whet command line.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Wires roles into a run: steps, data order, sync, checkpoints, resume.

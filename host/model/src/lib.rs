@@ -1,0 +1,1 @@
+//! Decoder families on libtorch, weights, tokenizer, chat template; knows nothing of RL.

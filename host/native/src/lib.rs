@@ -1,0 +1,1 @@
+//! What Rust's checks cannot see: SIMD kernels over raw buffers, tensor views, libtorch's environment. The only crate with unsafe code.

@@ -1,0 +1,1 @@
+//! Metrics sinks, trajectories, progress, alerts; no control flow.

@@ -1,0 +1,1 @@
+//! WebAssembly plugins: admission, limits, instances, worlds; knows nothing of training.

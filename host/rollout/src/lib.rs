@@ -1,0 +1,1 @@
+//! Sampling: the embedded engine with continuous batching; knows nothing of losses.

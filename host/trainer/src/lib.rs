@@ -1,0 +1,1 @@
+//! Losses, optimiser, packing, checkpoints; does not know where samples come from.

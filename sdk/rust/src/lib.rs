@@ -1,0 +1,1 @@
+//! Write Whet plugins in Rust: one trait and one macro per world.
