@@ -1,1 +1,1 @@
-//! End-to-end tests, hostile guests, peer parity.
+//! Nothing lives here: the tests are in `tests/all`, their material in `tests/fixtures`.

@@ -1,0 +1,1 @@
+//! Whet's end-to-end tests in one binary: one module per area, so that one link step serves all.
