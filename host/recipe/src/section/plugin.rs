@@ -1,0 +1,99 @@
+//! `[reward]`, `[[filter]]`, `[advantage]`, `[on-failure]`: plugins and what they may do.
+
+use crate::{ByteSize, Time};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// A plugin and the terms on which it runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct PluginUse {
+    /// A standard plugin's name, or a path to a `.wasm` file.
+    #[schemars(length(min = 1), extend("examples" = ["math-answer", "plugins/mine.wasm"]))]
+    pub plugin: String,
+    /// The plugin's own options; `whet plugin inspect` prints their schema.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub config: Map<String, Value>,
+    /// Capabilities that it may use: `log`, `random`, `store`, `judge`, `http:HOST`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+    /// Bounds of one call.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Content digest that the file must have, as `whet plugin inspect` prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub digest: Option<String>,
+    /// Speed, or bit-for-bit repeatability on any machine.
+    #[serde(default)]
+    pub profile: Profile,
+}
+
+/// A reward plugin and its part in the total.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reward {
+    /// The plugin.
+    #[serde(flatten)]
+    pub plugin: PluginUse,
+    /// Factor of this plugin's reward in the total.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Factors of the plugin's named components in its reward; 1 where silent.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub weights: IndexMap<String, f64>,
+}
+
+/// Bounds of one plugin call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Limits {
+    /// Wall time of one call.
+    pub time: Time,
+    /// Linear memory, summed over all memories.
+    pub memory: ByteSize,
+}
+
+/// How a plugin is compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Fastest; stopped by the clock.
+    #[default]
+    Fast,
+    /// Same bits on every machine: instructions are counted, NaN has one form, threads and the clock do not matter.
+    Deterministic,
+}
+
+/// What happens to samples that a plugin failed to score.
+///
+/// A failed sample never gets a number: after the retries it is left out of its group's statistics and of the loss.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct OnFailure {
+    /// Times that a call is repeated when its failure may pass.
+    #[schemars(range(max = 100))]
+    pub retries: u32,
+    /// The run stops when a larger part of a step's samples has no score because a plugin failed.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub abort_above: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { time: Time(Duration::from_secs(1)), memory: ByteSize(64 << 20) }
+    }
+}
+
+impl Default for OnFailure {
+    fn default() -> Self {
+        OnFailure { retries: 1, abort_above: 0.5 }
+    }
+}
+
+fn one() -> f64 {
+    1.0
+}

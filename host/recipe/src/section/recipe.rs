@@ -1,0 +1,52 @@
+//! The whole recipe.
+
+use super::{Algorithm, Data, Eval, Log, Model, OnFailure, PluginUse, Reward, Rollout, Run, Train};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A training run: what is taught to which model, on which data, under which reward.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(title = "Whet recipe")]
+pub struct Recipe {
+    /// Every random choice of the run follows from this number: data order, sampling, plugins.
+    #[serde(default)]
+    pub seed: u64,
+    /// The model to train: its source as a text, or a table.
+    #[serde(deserialize_with = "super::model::source_or_table")]
+    #[schemars(schema_with = "super::model::source_or_table_schema")]
+    pub model: Model,
+    /// Prompts and reference answers.
+    pub data: Data,
+    /// What scores the responses: one `[reward]` table, or several `[[reward]]` whose weighted sum counts.
+    #[serde(deserialize_with = "super::one_or_many")]
+    #[schemars(schema_with = "super::one_or_many_schema::<Reward>")]
+    pub reward: Vec<Reward>,
+    /// What happens to samples that a plugin failed to score.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// Plugins that drop rows before sampling or groups before training, in order.
+    #[serde(default, deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "super::one_or_many_schema::<PluginUse>")]
+    pub filter: Vec<PluginUse>,
+    /// A plugin that turns rewards into advantages, in place of the algorithm's own estimator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advantage: Option<PluginUse>,
+    /// How responses are sampled.
+    #[serde(default)]
+    pub rollout: Rollout,
+    /// How rewards become a loss.
+    #[serde(default)]
+    pub algorithm: Algorithm,
+    /// How the loss changes the weights.
+    #[serde(default)]
+    pub train: Train,
+    /// How the model is measured on `data.test`; present exactly when there is test data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval: Option<Eval>,
+    /// What the run writes down.
+    #[serde(default)]
+    pub log: Log,
+    /// Where the run lives and how it can be resumed.
+    pub run: Run,
+}
