@@ -1,1 +1,2 @@
 //! Whet's end-to-end tests in one binary: one module per area, so that one link step serves all.
+mod observe;
