@@ -1,5 +1,15 @@
 //! What Rust's checks cannot see: SIMD kernels over raw buffers, tensor views, libtorch's environment. The only crate with unsafe code.
 
+pub mod attention;
 pub mod cuda;
 pub mod environment;
+pub mod map;
+pub mod gemm;
+mod lanes;
+mod number;
+pub mod rows;
 pub mod view;
+pub mod vocabulary;
+
+pub use lanes::Isa;
+pub use number::Number;
