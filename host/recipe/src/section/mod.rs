@@ -15,7 +15,7 @@ mod train;
 pub use algorithm::{Algorithm, Correction, CorrectionKind, Kl, KlEstimator, Preset, Reduction, Scale};
 pub use data::{Columns, Data, DataPath, DataPathError, Example, Examples, PromptFormat, Slice};
 pub use model::{Device, Dtype, Lora, LoraTarget, Model};
-pub use plugin::{Limits, OnFailure, PluginUse, Profile, Reward};
+pub use plugin::{Grant, Limits, OnFailure, PluginUse, Profile, Reward};
 pub use recipe::Recipe;
 pub use rollout::Rollout;
 pub use run::{Eval, Log, Run};

@@ -1,10 +1,14 @@
 //! `[reward]`, `[[filter]]`, `[advantage]`, `[on-failure]`: plugins and what they may do.
 
+use crate::quantity::as_text;
 use crate::{ByteSize, Time};
 use indexmap::IndexMap;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A plugin and the terms on which it runs.
@@ -19,13 +23,13 @@ pub struct PluginUse {
     pub config: Map<String, Value>,
     /// Capabilities that it may use: `log`, `random`, `store`, `judge`, `http:HOST`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub grants: Vec<String>,
+    pub grants: Vec<Grant>,
     /// Bounds of one call.
     #[serde(default)]
     pub limits: Limits,
     /// Content digest that the file must have, as `whet plugin inspect` prints it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    #[schemars(extend("format" = "digest", "pattern" = "^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
     /// Speed, or bit-for-bit repeatability on any machine.
     #[serde(default)]
@@ -45,6 +49,21 @@ pub struct Reward {
     /// Factors of the plugin's named components in its reward; 1 where silent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub weights: IndexMap<String, f64>,
+}
+
+/// A capability that a plugin may use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Grant {
+    /// Lines in the host's log.
+    Log,
+    /// Random numbers that follow from the recipe's seed.
+    Random,
+    /// Values kept between calls.
+    Store,
+    /// Questions to a language model.
+    Judge,
+    /// HTTP requests to one host.
+    Http(String),
 }
 
 /// Bounds of one plugin call.
@@ -81,6 +100,49 @@ pub struct OnFailure {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub abort_above: f64,
 }
+
+impl FromStr for Grant {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "log" => Grant::Log,
+            "random" => Grant::Random,
+            "store" => Grant::Store,
+            "judge" => Grant::Judge,
+            _ => match text.strip_prefix("http:") {
+                Some(host) if !host.is_empty() && !host.contains(['/', ' ', '*']) => {
+                    Grant::Http(host.to_owned())
+                }
+                _ => {
+                    return Err(format!(
+                        "`{text}` is not a capability; write \"log\", \"random\", \"store\", \"judge\" or \"http:\" and one \
+                         host name, as in \"http:api.example.com\""
+                    ));
+                }
+            },
+        })
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Grant::Log => f.write_str("log"),
+            Grant::Random => f.write_str("random"),
+            Grant::Store => f.write_str("store"),
+            Grant::Judge => f.write_str("judge"),
+            Grant::Http(host) => write!(f, "http:{host}"),
+        }
+    }
+}
+
+as_text!(
+    Grant,
+    "Grant",
+    "grant",
+    "http:api.example.com",
+    "`log`, `random`, `store`, `judge` or `http:HOST`."
+);
 
 impl Default for Limits {
     fn default() -> Self {

@@ -48,5 +48,6 @@ pub struct Recipe {
     #[serde(default)]
     pub log: Log,
     /// Where the run lives and how it can be resumed.
+    #[serde(default)]
     pub run: Run,
 }

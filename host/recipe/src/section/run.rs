@@ -39,15 +39,13 @@ pub struct Log {
 
 /// Where the run lives and how it can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Run {
-    /// The run's directory; `runs/` and the recipe's name, in the current directory, unless given.
+    /// The run's directory; unless given, `runs/` and the recipe's name, in the current directory.
     pub dir: PathBuf,
     /// Steps between checkpoints; 0 writes one at the end only.
-    #[serde(default = "Run::default_checkpoint_every")]
     pub checkpoint_every: u64,
     /// Checkpoints to keep.
-    #[serde(default = "Run::default_keep")]
     #[schemars(range(min = 1))]
     pub keep: usize,
 }
@@ -64,12 +62,8 @@ impl Default for Log {
     }
 }
 
-impl Run {
-    fn default_checkpoint_every() -> u64 {
-        10
-    }
-
-    fn default_keep() -> usize {
-        2
+impl Default for Run {
+    fn default() -> Self {
+        Run { dir: "runs/recipe".into(), checkpoint_every: 10, keep: 2 }
     }
 }
