@@ -184,7 +184,8 @@ fn lay_out(workspace: &Workspace, build: Build, home: &Path) -> Result<()> {
         );
     }
     let total: u32 = build.wheels().map(|wheel| wheel.megabytes).sum();
-    say("libtorch", format!("{VERSION} for {build:?}: {total} MB to fetch, into {}", home.display()));
+    let kind = if build == Build::Cuda { "with CUDA" } else { "without CUDA" };
+    say("libtorch", format!("{VERSION} {kind}: {total} MB to fetch, into {}", home.display()));
     let staged = staging(home)?;
     let result = fill(workspace, build, &staged).and_then(|()| put_in_place(&staged, home));
     if result.is_err() {

@@ -1,5 +1,6 @@
 //! `cargo xtask plugins`: every standard plugin, built into `plugins/dist/<name>.wasm`.
 
+use crate::wasm_target::choose_compiler;
 use crate::workspace::{Workspace, run as run_command, say};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -18,15 +19,10 @@ pub fn build_all(workspace: &Workspace) -> Result<()> {
     for folder in folders(workspace)? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         say("plugin", &name);
-        run_command(
-            workspace
-                .command(workspace.whet())
-                .args(["plugin", "build"])
-                .arg(&folder)
-                .arg("--output")
-                .arg(dist.join(format!("{name}.wasm"))),
-        )
-        .with_context(|| format!("building the plugin `{name}`"))?;
+        let mut build = workspace.command(workspace.whet());
+        build.args(["plugin", "build"]).arg(&folder).arg("--output").arg(dist.join(format!("{name}.wasm")));
+        choose_compiler(workspace, &mut build);
+        run_command(&mut build).with_context(|| format!("building the plugin `{name}`"))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::workspace::{Workspace, run, say, staging};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 /// One file on the Python package index.
@@ -75,6 +75,10 @@ fn download(workspace: &Workspace, wheel: &Wheel, partial: &Path, path: &Path) -
     ]);
     for platform in platforms.split('.') {
         pip.args(["--platform", platform]);
+    }
+    // A progress bar is for people; its lines would only fill a log.
+    if !io::stdout().is_terminal() {
+        pip.arg("--quiet");
     }
     pip.arg("--dest").arg(partial).arg(format!("{}=={}", wheel.project, wheel.version));
     run(&mut pip).with_context(|| {
