@@ -1,0 +1,103 @@
+//! What the host does for a guest that asks: `log`, `random`, `store`, `judge`, `http`.
+//!
+//! These run on the guest's thread and cannot be interrupted, so none of them waits: each does a
+//! bounded amount of work and counts against the call's budget.
+
+use crate::CallError;
+use crate::bindings::base::whet::plugin::{http, judge, log, random, store};
+use crate::log::{LINE_BYTES, LogLevel, LogLine, sanitise};
+use crate::state::CallState;
+use crate::store::Refusal;
+
+/// Bytes kept of the last error line, for the message of a trap.
+const LAST_ERROR_BYTES: usize = 1 << 10;
+
+/// Counts a call of a capability, and stops the guest when it has used up its share.
+fn spend(count: &mut u64, limit: u64, capability: &'static str) -> wasmtime::Result<()> {
+    *count += 1;
+    if *count > limit {
+        return Err(wasmtime::Error::new(CallError::HostQuota { capability, limit }));
+    }
+    Ok(())
+}
+
+impl log::Host for CallState {
+    fn log(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            log::Level::Debug => LogLevel::Debug,
+            log::Level::Info => LogLevel::Info,
+            log::Level::Warn => LogLevel::Warn,
+            log::Level::Error => LogLevel::Error,
+        };
+        if level == LogLevel::Error {
+            self.last_error = Some(sanitise(&message, LAST_ERROR_BYTES));
+        }
+        let limits = &self.shared.limits;
+        let room = limits.log_bytes.saturating_sub(self.log_bytes).min(LINE_BYTES);
+        if self.log_lines >= limits.log_lines || room == 0 {
+            self.log_dropped += 1;
+            return Ok(());
+        }
+        let text = sanitise(&message, room);
+        self.log_lines += 1;
+        self.log_bytes += text.len();
+        if let Some(sink) = &self.shared.sink {
+            let loading = || self.shared.digest.to_string();
+            let plugin = self.shared.name.get().cloned().unwrap_or_else(loading);
+            sink(&LogLine { plugin: &plugin, subject: self.subject.name(), level, text: &text });
+        }
+        Ok(())
+    }
+}
+
+impl random::Host for CallState {
+    fn next_u64(&mut self) -> wasmtime::Result<u64> {
+        spend(&mut self.calls.random, self.shared.limits.host_calls, "random")?;
+        let state = match self.random {
+            Some(state) => state,
+            None => self.random_seed(),
+        };
+        let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random = Some(state);
+        Ok(split_mix(state))
+    }
+}
+
+/// The output function of SplitMix64 (Steele, Lea, Flood 2014).
+fn split_mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl store::Host for CallState {
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<Vec<u8>>> {
+        spend(&mut self.calls.store, self.shared.limits.host_calls, "store")?;
+        let values = self.shared.values.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Ok(values.get(&key).map(<[u8]>::to_vec))
+    }
+
+    fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), store::StoreError>> {
+        spend(&mut self.calls.store, self.shared.limits.host_calls, "store")?;
+        let mut values = self.shared.values.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Ok(values.set(key, value, self.shared.limits.store_bytes).map_err(|refusal| match refusal {
+            Refusal::KeyTooLong => store::StoreError::KeyTooLong,
+            Refusal::ValueTooLarge => store::StoreError::ValueTooLarge,
+            Refusal::Full => store::StoreError::Full,
+        }))
+    }
+}
+
+impl judge::Host for CallState {
+    fn chat(&mut self, _: judge::Request) -> wasmtime::Result<Result<judge::Reply, judge::JudgeError>> {
+        spend(&mut self.calls.judge, self.shared.limits.host_calls, "judge")?;
+        Ok(Err(judge::JudgeError::Denied("this host has no judge".into())))
+    }
+}
+
+impl http::Host for CallState {
+    fn fetch(&mut self, _: http::Request) -> wasmtime::Result<Result<http::Response, http::HttpError>> {
+        spend(&mut self.calls.http, self.shared.limits.host_calls, "http")?;
+        Ok(Err(http::HttpError::Denied("this host makes no requests for plugins".into())))
+    }
+}

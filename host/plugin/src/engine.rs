@@ -1,0 +1,74 @@
+//! The two engines and the clock that interrupts their guests.
+//!
+//! Fuel, epochs and NaN handling are compiled into code, so each profile has its own engine. The
+//! clock is one thread that holds the engines weakly and ends with them.
+
+use crate::{LoadError, Profile};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+use wasmtime::{Config, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy};
+
+/// Native stack that a guest may use. Host functions run on what the thread has beyond it.
+const GUEST_STACK: usize = 512 << 10;
+
+/// Makes the engine of a profile: with a pool of `instances` slots where the machine lets a process
+/// reserve that much address space, without a pool where it does not (containers, small machines).
+pub(crate) fn start(profile: Profile, instances: u32, tick: Duration) -> Result<Engine, LoadError> {
+    let engine = Engine::new(&config(profile, Some(instances)))
+        .or_else(|_| Engine::new(&config(profile, None)))
+        .map_err(|e| LoadError::Engine(e.to_string()))?;
+    start_clock(engine.weak(), tick)?;
+    Ok(engine)
+}
+
+fn config(profile: Profile, pool: Option<u32>) -> Config {
+    let fast = profile == Profile::Fast;
+    let mut c = Config::new();
+    c.strategy(Strategy::Cranelift);
+    c.wasm_component_model(true).concurrency_support(false);
+    // Only what guests need; `admission` validates against the same set.
+    c.wasm_memory64(false).wasm_multi_memory(false);
+    c.wasm_wide_arithmetic(false).wasm_custom_page_sizes(false);
+    c.wasm_relaxed_simd(true).relaxed_simd_deterministic(!fast);
+    c.cranelift_nan_canonicalization(!fast);
+    c.consume_fuel(!fast).epoch_interruption(true);
+    c.max_wasm_stack(GUEST_STACK).async_stack_size(GUEST_STACK * 4);
+    c.memory_init_cow(true).guard_before_linear_memory(true);
+    c.wasm_backtrace_max_frames(NonZeroUsize::new(20));
+    c.generate_address_map(false);
+    if let Some(instances) = pool {
+        c.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling(instances)));
+    }
+    c
+}
+
+fn pooling(instances: u32) -> PoolingAllocationConfig {
+    let mut p = PoolingAllocationConfig::new();
+    // A component of `componentize-py` has some 30 core instances and 3 memories; one of Rust has 1 to 4.
+    p.total_component_instances(instances).total_core_instances(instances * 8);
+    p.total_memories(instances).total_tables(instances * 2).total_stacks(1);
+    p.max_core_instances_per_component(200).max_memories_per_component(32).max_tables_per_component(64);
+    p.max_memories_per_module(2).max_tables_per_module(4);
+    p.max_component_instance_size(4 << 20).max_core_instance_size(4 << 20);
+    p.table_elements(200_000);
+    // The true limit is the call's own, which sums all memories.
+    p.max_memory_size(4 << 30);
+    // Nothing of a call stays mapped for the next one: a leftover would be another run's data.
+    p.linear_memory_keep_resident(0).table_keep_resident(0);
+    p
+}
+
+/// Ticks until the engine is gone. A thread of its own, since a task on a busy executor can starve.
+fn start_clock(engine: EngineWeak, tick: Duration) -> Result<(), LoadError> {
+    std::thread::Builder::new()
+        .name("whet-plugin-clock".into())
+        .spawn(move || {
+            while let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(tick);
+            }
+        })
+        .map(drop)
+        .map_err(|e| LoadError::Engine(format!("no thread for the clock: {e}")))
+}
