@@ -56,8 +56,9 @@ pub fn choose_compiler(workspace: &Workspace, command: &mut Command) {
 fn standard_library_is_installed(workspace: &Workspace) -> bool {
     let printed = output(workspace.command("rustc").args(["--print", "target-libdir", "--target", TARGET]));
     printed.is_ok_and(|folder| {
-        std::fs::read_dir(folder.trim())
-            .is_ok_and(|files| files.flatten().any(|file| file.file_name().to_string_lossy().starts_with("libstd-")))
+        std::fs::read_dir(folder.trim()).is_ok_and(|files| {
+            files.flatten().any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
+        })
     })
 }
 
