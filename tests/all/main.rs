@@ -1,5 +1,4 @@
 //! Whet's end-to-end tests in one binary: one module per area, so that one link step serves all.
 mod observe;
-mod golden;
 mod gpu;
 mod gradients;

@@ -1,0 +1,395 @@
+//! Losses of tokens, on flat tensors: one entry per token, sequences told apart by an index.
+//!
+//! A loss is a ratio, an objective of it, perhaps a divergence from a reference, and weights: of the
+//! reduction (`whet_algorithm::Reduction`) and of the correction for off-policy tokens. Gradients
+//! are autograd's, with respect to the log-probabilities alone; the model's follow from them in
+//! `head`. Nothing here knows a model.
+
+use tch::{Kind, Tensor};
+use whet_algorithm::{Correction, Kl, KlEstimator, KlGradient, Reduction};
+
+/// Over what `r = p / p_old` is formed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RatioLevel {
+    /// Each token by itself (PPO).
+    #[default]
+    Token,
+    /// The geometric mean over a sequence's trained tokens, differentiated as such (GSPO, arXiv
+    /// 2507.18071; TRL `sequence`, slime, NeMo RL, AReaL).
+    Sequence,
+    /// The value of [`RatioLevel::Sequence`], the gradient of the token (GSPO-token; verl `gspo`, TRL
+    /// `sequence_token`).
+    SequenceToken,
+}
+
+/// How the ratio is formed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ratio {
+    /// Over what.
+    pub level: RatioLevel,
+    /// Bounds the log-ratio before the exponential, if set; no gradient passes beyond. verl and OpenRLHF: ±20.
+    pub clamp_log: Option<f64>,
+}
+
+/// The policy-gradient term. `r` is the ratio, `A` the advantage, `lp` the log-probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Objective {
+    /// `max(-A r, -A clip(r, 1 - low, 1 + high))` (PPO; `high > low` is DAPO's clip-higher).
+    Clip {
+        /// `low`.
+        low: f64,
+        /// `high`.
+        high: f64,
+        /// Dual clip: where `A < 0`, at most `-dual A` (arXiv 1912.09729; verl's default is 3, others have none).
+        dual: Option<f64>,
+        /// Bounds `r` in the unclipped branch only (TRL `delta`, INTELLECT-2).
+        cap: Option<f64>,
+    },
+    /// `-A lp`: REINFORCE, no ratio (GPG, RLOO).
+    Reinforce,
+}
+
+impl Objective {
+    /// PPO's clip with equal bounds.
+    pub fn ppo(clip: f64) -> Self {
+        Objective::Clip { low: clip, high: clip, dual: None, cap: None }
+    }
+}
+
+/// A divergence from the reference, added to the loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KlTerm {
+    /// The estimator.
+    pub estimator: KlEstimator,
+    /// Its coefficient.
+    pub coefficient: f64,
+}
+
+/// Whose log-probabilities the ratio compares with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OldPolicy {
+    /// The trainer's own before the first update of the batch.
+    #[default]
+    Trainer,
+    /// The sampler's (`use_rollout_logprobs`, verl's bypass mode): the ratio corrects for both.
+    Rollout,
+}
+
+/// A loss as typed parts. What cannot be combined is refused by [`LossOptions::check`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LossOptions {
+    /// Whose log-probabilities are the old ones.
+    pub old: OldPolicy,
+    /// The ratio.
+    pub ratio: Ratio,
+    /// The policy-gradient term.
+    pub objective: Objective,
+    /// The divergence from the reference, if any.
+    pub kl: Option<KlTerm>,
+    /// The weight for tokens of another policy, `p_old / p_rollout`, if any.
+    pub correction: Option<Correction>,
+    /// From tokens to a batch.
+    pub reduction: Reduction,
+    /// The rollout's sampling temperature; log-probabilities are those of the tempered distribution.
+    pub temperature: f64,
+}
+
+impl Default for LossOptions {
+    /// GRPO as TRL and verl run it: clip 0.2, no KL, tokens of every answer averaged, TIS at 2.
+    fn default() -> Self {
+        LossOptions {
+            old: OldPolicy::Trainer,
+            ratio: Ratio { level: RatioLevel::Token, clamp_log: Some(20.0) },
+            objective: Objective::ppo(0.2),
+            kl: None,
+            correction: Some(Correction::truncated(2.0)),
+            reduction: Reduction::SequenceMeanTokenMean,
+            temperature: 1.0,
+        }
+    }
+}
+
+/// Why a loss makes no sense.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum LossError {
+    /// A number is outside its range.
+    #[error("`{option}` is {value}, but must be {range}")]
+    Range {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        range: &'static str,
+    },
+    /// Two options contradict each other.
+    #[error("{0}")]
+    Contradiction(&'static str),
+}
+
+impl LossOptions {
+    /// Refuses numbers out of range and combinations without meaning.
+    pub fn check(&self) -> Result<(), LossError> {
+        let positive = |option, value: f64| {
+            let range = "finite and above 0";
+            if value.is_finite() && value > 0.0 {
+                Ok(())
+            } else {
+                Err(LossError::Range { option, value, range })
+            }
+        };
+        positive("temperature", self.temperature)?;
+        if let Objective::Clip { low, high, dual, cap } = self.objective {
+            let range = "between 0 and 1";
+            if !(0.0..=1.0).contains(&low) {
+                return Err(LossError::Range { option: "clip-low", value: low, range });
+            }
+            if !(high >= 0.0 && high.is_finite()) {
+                return Err(LossError::Range { option: "clip-high", value: high, range: "0 or more" });
+            }
+            if let Some(dual) = dual
+                && dual <= 1.0
+            {
+                return Err(LossError::Range { option: "dual-clip", value: dual, range: "above 1" });
+            }
+            if let Some(cap) = cap {
+                positive("ratio-cap", cap)?;
+            }
+        }
+        if let Some(kl) = self.kl {
+            positive("kl coefficient", kl.coefficient)?;
+        }
+        if let Reduction::SequenceMeanTokenSumNorm { length } = self.reduction {
+            positive("reduction length", length)?;
+        }
+        if self.old == OldPolicy::Rollout && self.correction.is_some() {
+            return Err(LossError::Contradiction(
+                "with the rollout's log-probabilities as the old ones, the ratio already corrects for the rollout: \
+                 remove either `old` or `correction`",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a loss reads, one entry per token. Masked entries are replaced, so that not even a NaN there matters.
+#[derive(Debug)]
+pub struct Tokens {
+    /// Log-probabilities under the policy; gradients flow to these.
+    pub log_prob: Tensor,
+    /// Log-probabilities under the old policy.
+    pub old: Tensor,
+    /// Advantages.
+    pub advantage: Tensor,
+    /// 1 where trained, else 0.
+    pub mask: Tensor,
+    /// Sequence of each token, i64 in `0..sequences`.
+    pub sequence: Tensor,
+    /// Number of sequences.
+    pub sequences: i64,
+}
+
+impl Tokens {
+    /// Takes lists of one length; `trained` is boolean.
+    pub fn new(
+        log_prob: &Tensor,
+        old: &Tensor,
+        advantage: &Tensor,
+        trained: &Tensor,
+        sequence: &Tensor,
+        sequences: i64,
+    ) -> Tokens {
+        let masked = |t: &Tensor| t.where_self(trained, &t.zeros_like());
+        Tokens {
+            log_prob: masked(log_prob),
+            old: masked(old),
+            advantage: masked(advantage),
+            mask: trained.to_kind(log_prob.kind()),
+            sequence: sequence.shallow_clone(),
+            sequences,
+        }
+    }
+
+    /// `Σ x` over each sequence's trained tokens, `[sequences]`.
+    fn sums(&self, x: &Tensor) -> Tensor {
+        let zeros = Tensor::zeros([self.sequences], (x.kind(), x.device()));
+        zeros.index_add(0, &self.sequence, &(x * &self.mask))
+    }
+
+    /// The mean over each sequence's trained tokens (0 for one without), at every token.
+    fn means(&self, x: &Tensor) -> Tensor {
+        let counts = self.sums(&self.mask).clamp_min(1.0);
+        (self.sums(x) / counts).index_select(0, &self.sequence)
+    }
+}
+
+/// The policy's loss, per token.
+#[derive(Debug)]
+pub struct PolicyLoss {
+    /// Loss of each token, with its graph.
+    pub loss: Tensor,
+    /// The ratio, without graph.
+    pub ratio: Tensor,
+    /// Where a bound decided the loss, boolean.
+    pub clipped: Tensor,
+}
+
+/// `r`, one entry per token.
+pub fn ratio(ratio: Ratio, tokens: &Tokens) -> Tensor {
+    let token = &tokens.log_prob - &tokens.old;
+    let log_ratio = match ratio.level {
+        RatioLevel::Token => token,
+        RatioLevel::Sequence => tokens.means(&token),
+        RatioLevel::SequenceToken => {
+            &tokens.log_prob - tokens.log_prob.detach() + tokens.means(&token).detach()
+        }
+    };
+    match ratio.clamp_log {
+        Some(bound) => log_ratio.clamp(-bound, bound).exp(),
+        None => log_ratio.exp(),
+    }
+}
+
+/// The objective of every token.
+pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
+    let r = ratio(how, tokens);
+    let a = &tokens.advantage;
+    let (loss, clipped) = match objective {
+        Objective::Clip { low, high, dual, cap } => {
+            let free = cap.map_or_else(|| r.shallow_clone(), |cap| r.clamp_max(cap));
+            let (free, bound) = (-(a * free), -(a * r.clamp(1.0 - low, 1.0 + high)));
+            let loss = free.maximum(&bound);
+            let clipped = bound.detach().gt_tensor(&free.detach());
+            match dual {
+                None => (loss, clipped),
+                Some(dual) => {
+                    let negative = a.lt(0.0);
+                    let most = a * -dual;
+                    let beyond = negative.logical_and(&loss.detach().gt_tensor(&most));
+                    let loss = loss.minimum(&most).where_self(&negative, &loss);
+                    (loss, clipped.logical_or(&beyond))
+                }
+            }
+        }
+        Objective::Reinforce => (-(a * &tokens.log_prob), r.detach().isnan()),
+    };
+    PolicyLoss { loss, ratio: r.detach(), clipped }
+}
+
+/// The estimate of the divergence from the reference at every token, with its graph.
+///
+/// `log_prob`, `reference` and `old` are of one shape; `old` is read by [`KlGradient::Reweighted`] alone.
+pub fn divergence(estimator: KlEstimator, log_prob: &Tensor, reference: &Tensor, old: &Tensor) -> Tensor {
+    let free = reference - log_prob;
+    let d = estimator.clamp_ratio.map_or_else(|| free.shallow_clone(), |bound| free.clamp(-bound, bound));
+    let value = match estimator.kl {
+        Kl::K1 => -&d,
+        Kl::Abs => d.abs(),
+        Kl::K2 => d.square() * 0.5,
+        Kl::K3 => d.expm1() - &d,
+    };
+    let clamp = |value: Tensor| match estimator.clamp_value {
+        Some(bound) => value.clamp(-bound, bound),
+        None => value,
+    };
+    match estimator.gradient {
+        KlGradient::Direct => clamp(value),
+        KlGradient::StraightThrough => {
+            let k2 = free.square() * 0.5;
+            &k2 - k2.detach() + clamp(value).detach()
+        }
+        KlGradient::Reweighted => clamp(value * (log_prob - old).exp()),
+        KlGradient::Score => clamp(value * (log_prob - log_prob.detach()).exp()),
+    }
+}
+
+/// A list as a tensor of `kind`, on the CPU, where losses are computed.
+pub(crate) fn tensor(values: &[f64], kind: Kind) -> Tensor {
+    Tensor::from_slice(values).to_kind(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(
+        log_prob: &[f64],
+        old: &[f64],
+        advantage: &[f64],
+        mask: &[bool],
+        sequence: &[i64],
+    ) -> (Tensor, Tokens) {
+        let leaf = Tensor::from_slice(log_prob).set_requires_grad(true);
+        let sequences = sequence.iter().max().map_or(0, |m| m + 1);
+        let tokens = Tokens::new(
+            &leaf,
+            &Tensor::from_slice(old),
+            &Tensor::from_slice(advantage),
+            &Tensor::from_slice(mask),
+            &Tensor::from_slice(sequence),
+            sequences,
+        );
+        (leaf, tokens)
+    }
+
+    fn gradient(leaf: &Tensor, loss: &Tensor) -> Vec<f64> {
+        let grads = Tensor::run_backward(&[loss.sum(Kind::Double)], &[leaf], false, false);
+        Vec::try_from(&grads[0]).expect("a list of f64")
+    }
+
+    #[test]
+    fn at_the_old_policy_the_gradient_is_minus_the_advantage() {
+        for level in [RatioLevel::Token, RatioLevel::SequenceToken] {
+            let (leaf, tokens) = tokens(&[-1.0, -2.0], &[-1.0, -2.0], &[0.5, -3.0], &[true; 2], &[0, 0]);
+            let how = Ratio { level, clamp_log: Some(20.0) };
+            let loss = policy(Objective::ppo(0.2), how, &tokens).loss;
+            assert_eq!(gradient(&leaf, &loss), [-0.5, 3.0], "{level:?}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_beyond_its_bound_gives_no_gradient_only_where_it_would_go_further() {
+        // Ratio e: going up is clipped, coming down is not.
+        let (leaf, tokens) = tokens(&[0.0, 0.0], &[-1.0, -1.0], &[1.0, -1.0], &[true; 2], &[0, 0]);
+        let result = policy(Objective::ppo(0.2), Ratio::default(), &tokens);
+        let clipped: Vec<bool> = Vec::try_from(&result.clipped).expect("a list of bool");
+        assert_eq!(clipped, [true, false]);
+        let gradient = gradient(&leaf, &result.loss);
+        assert_eq!(gradient[0], 0.0);
+        assert!((gradient[1] - 1f64.exp()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn not_even_a_nan_at_a_masked_token_reaches_loss_or_gradient() {
+        for level in [RatioLevel::Token, RatioLevel::Sequence, RatioLevel::SequenceToken] {
+            let nan = f64::NAN;
+            let (leaf, tokens) = tokens(&[-1.0, nan], &[-1.2, nan], &[1.0, nan], &[true, false], &[0, 0]);
+            let loss = policy(Objective::ppo(0.2), Ratio { level, clamp_log: None }, &tokens).loss;
+            assert!(gradient(&leaf, &loss).iter().all(|g| g.is_finite()), "{level:?}");
+        }
+    }
+
+    #[test]
+    fn values_agree_with_the_definitions_on_slices() {
+        let (p, q) = ([-1.0, -2.0, -40.0], [-1.5, -1.0, -1.0]);
+        for kl in [Kl::K1, Kl::Abs, Kl::K2, Kl::K3] {
+            for estimator in [KlEstimator::plain(kl), KlEstimator::bounded(kl)] {
+                let (tp, tq) = (Tensor::from_slice(&p), Tensor::from_slice(&q));
+                let values: Vec<f64> = Vec::try_from(divergence(estimator, &tp, &tq, &tp)).expect("f64");
+                for t in 0..p.len() {
+                    let expected = estimator.value(p[t], q[t]);
+                    assert!((values[t] - expected).abs() <= 1e-12 * expected.abs(), "{estimator:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let options = LossOptions { temperature: 0.0, ..LossOptions::default() };
+        assert!(matches!(options.check(), Err(LossError::Range { option: "temperature", .. })));
+        let options = LossOptions { old: OldPolicy::Rollout, ..LossOptions::default() };
+        assert!(matches!(options.check(), Err(LossError::Contradiction(_))));
+        assert_eq!(LossOptions::default().check(), Ok(()));
+    }
+}

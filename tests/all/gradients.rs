@@ -1,0 +1,206 @@
+//! Same batch, same gradient: for every split into micro-batches, packing and order, with and without
+//! recomputation, and equal to autograd over the plain formula.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use serde_json::json;
+use std::collections::BTreeMap;
+use tch::{Device, Kind, Tensor};
+use whet_algorithm::{Correction, Kl, KlEstimator, Reduction};
+use whet_model::{Config, Decoder, Packed, Weights};
+use whet_trainer::{
+    AdamW, KlTerm, LoraOptions, LossOptions, Objective, Ratio, RatioLevel, TrainOptions, TrainSample, Trainer,
+};
+use whet_trajectory::{GroupId, SampleId};
+
+/// A tiny Qwen3, which has every part that a dense decoder here can have but biases.
+fn config(tied: bool) -> Config {
+    let raw = json!({
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 61, "hidden_size": 32,
+        "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 8, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": tied,
+        "max_position_embeddings": 256, "eos_token_id": 1, "hidden_act": "silu", "attention_bias": false
+    });
+    Config::from_json(&raw, None, "test").expect("a valid configuration")
+}
+
+/// Weights that need no random generator shared with other tests.
+fn weights(config: &Config) -> Weights {
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as f64 / (1u64 << 31) as f64 - 0.5
+    };
+    let tensor = |(name, shape): (String, Vec<i64>)| {
+        let count: i64 = shape.iter().product();
+        let values: Vec<f64> = (0..count).map(|_| draw()).collect();
+        let scale = if shape.len() > 1 { 1.0 / (shape[1] as f64).sqrt() } else { 0.2 };
+        let base = if shape.len() > 1 { 0.0 } else { 1.0 };
+        (name, Tensor::from_slice(&values).view(&shape[..]) * (2.0 * scale) + base)
+    };
+    config.tensors().into_iter().map(tensor).collect()
+}
+
+/// Groups of samples with gaps in their masks, as tool answers leave them.
+fn samples(shapes: &[(u32, usize)]) -> Vec<TrainSample> {
+    let make = |(number, &(group, length)): (usize, &(u32, usize))| {
+        let prompt: Vec<u32> = (0..3 + group).map(|t| (group * 7 + t * 5) % 61).collect();
+        let response = (0..length as u32).map(|t| (number as u32 * 11 + t * 13 + 3) % 61);
+        let tokens: Vec<u32> = prompt.iter().copied().chain(response).collect();
+        let trained = |t: usize| t >= prompt.len() && (t + number) % 4 != 3;
+        let noise = |t: usize, scale: f32| ((t * 7 + number * 5) % 11) as f32 * scale;
+        TrainSample {
+            id: SampleId(format!("{number}")),
+            group: GroupId(format!("{group}")),
+            loss_mask: (0..tokens.len()).map(trained).collect(),
+            rollout_logprobs: (0..tokens.len()).map(|t| -4.0 + noise(t, 0.06)).collect(),
+            advantages: (0..tokens.len()).map(|t| noise(t, 0.3) - 1.5).collect(),
+            old_logprobs: Some((0..tokens.len()).map(|t| -4.2 + noise(t + 3, 0.07)).collect()),
+            reference_logprobs: None,
+            prompt_len: prompt.len(),
+            tokens,
+        }
+    };
+    shapes.iter().enumerate().map(make).collect()
+}
+
+fn losses() -> Vec<LossOptions> {
+    let kl = Some(KlTerm { estimator: KlEstimator::bounded(Kl::K3), coefficient: 0.1 });
+    vec![
+        LossOptions { kl, temperature: 0.8, ..LossOptions::default() },
+        LossOptions {
+            reduction: Reduction::TokenMean,
+            objective: Objective::Reinforce,
+            ..LossOptions::default()
+        },
+        LossOptions {
+            ratio: Ratio { level: RatioLevel::Sequence, clamp_log: None },
+            correction: Some(Correction::truncated(1.2)),
+            reduction: Reduction::SequenceMeanTokenSumNorm { length: 16.0 },
+            ..LossOptions::default()
+        },
+    ]
+}
+
+fn gradients(
+    config: &Config,
+    options: TrainOptions,
+    samples: &[TrainSample],
+    loss: &LossOptions,
+) -> BTreeMap<String, Tensor> {
+    let mut trainer = Trainer::new(config, &weights(config), options).expect("a trainer");
+    trainer.forward_backward(samples, loss).expect("a gradient");
+    trainer.gradients().into_iter().collect()
+}
+
+fn options(kind: Kind, budget: usize) -> TrainOptions {
+    TrainOptions { kind, micro_batch_tokens: budget, reference: true, ..TrainOptions::default() }
+}
+
+/// Largest difference of the two gradients, relative to the norm of the first.
+fn distance(a: &BTreeMap<String, Tensor>, b: &BTreeMap<String, Tensor>) -> f64 {
+    let square = |t: &Tensor| t.to_kind(Kind::Double).square().sum(Kind::Double).double_value(&[]);
+    let difference: f64 = a.iter().map(|(name, t)| square(&(t - &b[name]))).sum();
+    (difference / a.values().map(square).sum::<f64>()).sqrt()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn for_every_split_and_order_of_a_batch_the_gradient_is_the_same(
+        shapes in prop::collection::vec((0u32..3, 1usize..12), 2..10),
+        budget in 4usize..60, turn in 0usize..10, tied: bool, recompute: bool, which in 0usize..3
+    ) {
+        tch::set_num_threads(1);
+        let (config, loss) = (config(tied), &losses()[which]);
+        let samples = samples(&shapes);
+        prop_assume!(samples.iter().any(|s| s.loss_mask.contains(&true)));
+        let mut turned = samples.clone();
+        turned.rotate_left(turn % samples.len());
+        for (kind, bound) in [(Kind::Float, 1e-6), (Kind::Double, 1e-13)] {
+            let whole = gradients(&config, options(kind, 10_000), &samples, loss);
+            let split = TrainOptions { gradient_checkpointing: recompute, ..options(kind, budget) };
+            let split = gradients(&config, split, &turned, loss);
+            let found = distance(&whole, &split);
+            if found > bound {
+                return Err(TestCaseError::fail(format!("{kind:?}: {found:e} above {bound:e}")));
+            }
+        }
+    }
+}
+
+/// The loss of the first option set, written down once more over plain padded-free sequences and autograd.
+fn plain_gradients(config: &Config, samples: &[TrainSample], temperature: f64) -> BTreeMap<String, Tensor> {
+    let weights: Weights =
+        weights(config).into_iter().map(|(n, t)| (n, t.detach().set_requires_grad(true))).collect();
+    let decoder = Decoder::new(config, &weights).expect("a decoder");
+    let trained: Vec<&TrainSample> = samples.iter().filter(|s| s.loss_mask.contains(&true)).collect();
+    let mut total = Tensor::zeros([], (Kind::Double, Device::Cpu));
+    for sample in &trained {
+        let packed = Packed::sequences(&[&sample.tokens], Device::Cpu).expect("a sequence");
+        let log_probs =
+            (decoder.logits(&decoder.hidden(&packed)) / temperature).log_softmax(-1, Kind::Double);
+        let positions: Vec<usize> = (0..sample.tokens.len()).filter(|&t| sample.loss_mask[t]).collect();
+        let mut sum = Tensor::zeros([], (Kind::Double, Device::Cpu));
+        for &t in &positions {
+            let lp = log_probs.get(t as i64 - 1).get(i64::from(sample.tokens[t]));
+            let old = f64::from(sample.old_logprobs.as_ref().expect("old log-probabilities")[t]);
+            let advantage = f64::from(sample.advantages[t]);
+            let ratio = (&lp - old).exp();
+            let clipped: Tensor = -(ratio.clamp(0.8, 1.2) * advantage);
+            let loss = (-(&ratio * advantage)).maximum(&clipped);
+            let weight = (old - f64::from(sample.rollout_logprobs[t])).exp().min(2.0);
+            // The reference is the policy itself: k3 and its gradient are 0 there.
+            let d: Tensor = lp.detach() - &lp;
+            sum = sum + loss * weight + (d.exp() - d - 1.0) * 0.1;
+        }
+        total = total + sum / positions.len() as f64 / trained.len() as f64;
+    }
+    total.backward();
+    weights.into_iter().map(|(name, t)| (name, t.grad())).collect()
+}
+
+#[test]
+fn the_gradient_is_that_of_autograd_over_the_plain_formula() {
+    tch::set_num_threads(1);
+    for tied in [true, false] {
+        let config = config(tied);
+        let samples = samples(&[(0, 5), (0, 9), (1, 4), (0, 1), (2, 7)]);
+        let ours = gradients(&config, options(Kind::Double, 20), &samples, &losses()[0]);
+        let plain = plain_gradients(&config, &samples, 0.8);
+        assert_eq!(ours.keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
+        for (name, expected) in &plain {
+            let found = (&ours[name] - expected).abs().max().double_value(&[]);
+            // The head's log-probabilities, rounded nowhere, leave only summation order.
+            assert!(found < 1e-12, "{name} (tied: {tied}): {found:e}");
+        }
+    }
+}
+
+#[test]
+fn a_trained_adapter_merged_into_the_weights_gives_the_adapters_log_probabilities() {
+    tch::set_num_threads(1);
+    let (config, samples) = (config(true), samples(&[(0, 6), (0, 8), (1, 5)]));
+    let lora = Some(LoraOptions { rank: 4, ..LoraOptions::default() });
+    let adam = AdamW { lr: 0.05, ..AdamW::default() };
+    let options = TrainOptions { lora, adam, kind: Kind::Float, ..TrainOptions::default() };
+    let mut trainer = Trainer::new(&config, &weights(&config), options).expect("a trainer");
+    let before = trainer.logprobs(&samples, whet_trainer::Which::Policy, 1.0).expect("log-probabilities");
+    for _ in 0..3 {
+        trainer.forward_backward(&samples, &LossOptions::default()).expect("a gradient");
+        assert!(!trainer.optimiser_step().skipped);
+    }
+    let adapted = trainer.logprobs(&samples, whet_trainer::Which::Policy, 1.0).expect("log-probabilities");
+    let reference =
+        trainer.logprobs(&samples, whet_trainer::Which::Reference, 1.0).expect("log-probabilities");
+    let plain = TrainOptions { kind: Kind::Float, ..TrainOptions::default() };
+    let merged: Weights = trainer.weights().into_iter().collect();
+    let merged = Trainer::new(&config, &merged, plain).expect("a trainer");
+    let merged = merged.logprobs(&samples, whet_trainer::Which::Policy, 1.0).expect("log-probabilities");
+    assert_eq!(before, reference, "without its adapters the model is what it was");
+    let far = |a: &[Vec<f32>], b: &[Vec<f32>]| {
+        a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    };
+    assert!(far(&adapted, &before) > 0.1, "training moved the policy");
+    assert!(far(&adapted, &merged) < 1e-4, "merging changed it by {}", far(&adapted, &merged));
+}
