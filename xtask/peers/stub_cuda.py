@@ -1,8 +1,9 @@
 """Lets a CUDA build of torch be imported on a machine that has no CUDA libraries.
 
 The wheel's libraries name cuBLAS, cuDNN, NCCL and so on, gigabytes that a CPU never calls. The
-loader is content when a library of that name exists and defines the symbols: this builds one
-library of empty functions and gives it every missing name, in the folder where torch looks.
+loader is content when a library of that name exists and defines the symbols, in the versions asked
+for: this builds one library of empty functions and gives it every missing name, in the folder
+where torch looks.
 
 Usage: stub_cuda.py SITE_PACKAGES
 """
@@ -10,10 +11,17 @@ Usage: stub_cuda.py SITE_PACKAGES
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 # Libraries that only load when a GPU is used.
 NOT_NEEDED = {"libcuda.so.1", "libnvrtc.so.13"}
+
+# How the functions of those libraries are called.
+CUDA = re.compile(r"p?nccl|cu(blas|dnn|fft|solver|sparse|File|rand)|nvshmem")
+
+SYSTEM = {"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6"}
+SYSTEM |= {"libpthread.so.0", "librt.so.1", "libstdc++.so.6", "libutil.so.1"}
 
 
 def readelf(*arguments):
@@ -30,10 +38,10 @@ def symbols(library):
 
 def main(site_packages):
     cuda = site_packages / "nvidia/cu13/lib"
+    stub = cuda / "libwhet_cuda_stub.so"
     libraries = sorted((site_packages / "torch/lib").glob("*.so*"))
-    present = libraries + sorted(cuda.glob("*.so*"))
-    names = {path.name for path in present}
-    defined, wanted, missing_files = set(), set(), set()
+    present = libraries + [path for path in sorted(cuda.glob("*.so*")) if path.resolve() != stub]
+    defined, wanted, missing_files = set(), {}, set()
     for library in libraries:
         missing_files.update(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", str(library))))
     for library in present:
@@ -41,22 +49,24 @@ def main(site_packages):
             name, _, version = symbol.partition("@")
             if is_defined:
                 defined.add(name)
-            # Versions of the C and C++ run-time libraries are the system's own.
-            elif not version.lstrip("@").startswith(("GLIBC", "CXXABI", "GCC", "GOMP", "OMP")):
-                wanted.add(name)
-    system = {"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6"}
-    system |= {"libpthread.so.0", "librt.so.1", "libstdc++.so.6", "libutil.so.1"}
-    missing_files -= names | system | NOT_NEEDED
-    # Python's own symbols (Py...) come from the interpreter; weak ones (ITM, gmon) may stay away.
-    missing = sorted(s for s in wanted - defined if re.fullmatch(r"[A-Za-z_]\w*", s) and not re.match(r"_?Py|_ITM|__gmon", s))
-    stub = cuda / "libwhet_cuda_stub.so"
-    source = "".join(f"void {symbol}(void) {{}}\n" for symbol in missing)
-    compiler = ["cc", "-shared", "-fPIC", "-w", "-fno-builtin", "-x", "c", "-", "-o", str(stub)]
-    subprocess.run(compiler, input=source, text=True, check=True)
+            else:
+                wanted[name] = version or wanted.get(name, "")
+    missing_files -= {path.name for path in present} | SYSTEM | NOT_NEEDED
+    missing = sorted(name for name in wanted if name not in defined and CUDA.match(name))
+    versions = {}
+    for name in missing:
+        if wanted[name]:
+            versions.setdefault(wanted[name], []).append(name)
+    with tempfile.TemporaryDirectory() as scratch:
+        script = Path(scratch, "versions")
+        script.write_text("".join(f"{v} {{ global: {'; '.join(names)}; }};\n" for v, names in versions.items()))
+        source = "".join(f"void {symbol}(void) {{}}\n" for symbol in missing)
+        compiler = ["cc", "-shared", "-fPIC", "-w", "-fno-builtin", f"-Wl,--version-script={script}"]
+        subprocess.run([*compiler, "-x", "c", "-", "-o", str(stub)], input=source, text=True, check=True)
     for name in missing_files:
         link = cuda / name
-        if not link.exists():
-            link.symlink_to(stub.name)
+        link.unlink(missing_ok=True)
+        link.symlink_to(stub.name)
     print(f"{len(missing)} functions under {len(missing_files)} library names")
 
 
