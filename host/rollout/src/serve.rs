@@ -1,0 +1,459 @@
+//! The engine's loop: take commands, let sequences start, compute their prompts, decode one step.
+//!
+//! Every step runs all sequences that have not ended and no others. Nothing here knows how tokens are
+//! computed, or who asks.
+
+use crate::backend::{Backend, Choice, Run};
+use crate::engine::Command;
+use crate::random::uniform;
+use crate::request::{Completion, EngineError, Request};
+use crate::sampler::Drawn;
+use crate::scheduler::{Admission, PrefixId, Scheduler, Ticket};
+use crate::stop::{StopWatch, cut};
+use crate::weights::check;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::Instant;
+use tch::Tensor;
+use whet_model::{Config, Tokenizer};
+use whet_trajectory::{FinishReason, SampleId, WeightVersion};
+
+/// Rows of a pass over prompts: enough for the products to run at full speed.
+const PREFILL_ROWS: usize = 512;
+/// Rows of a pass that keeps all their logits.
+const SCORED_ROWS: usize = 64;
+
+type Reply = Sender<Result<Completion, EngineError>>;
+
+struct Pending {
+    request: Request,
+    reply: Reply,
+}
+
+struct Sequence<K> {
+    ticket: Ticket,
+    prefix: PrefixId,
+    own: K,
+    pending: Pending,
+    /// The token whose successor is drawn next.
+    next: u32,
+    limit: usize,
+    tokens: Vec<u32>,
+    logprobs: Vec<f32>,
+    versions: Vec<WeightVersion>,
+    entropy: f64,
+    watch: Option<StopWatch>,
+}
+
+pub(crate) struct Serve<B: Backend> {
+    backend: B,
+    config: Config,
+    tokenizer: Tokenizer,
+    capacity: usize,
+    scheduler: Scheduler,
+    waiting: HashMap<Ticket, Pending>,
+    running: Vec<Sequence<B::Kv>>,
+    prefixes: HashMap<PrefixId, B::Kv>,
+    next_ticket: Ticket,
+    version: WeightVersion,
+    shared_version: Arc<AtomicU64>,
+}
+
+impl<B: Backend> Serve<B> {
+    pub fn new(
+        backend: B,
+        config: Config,
+        tokenizer: Tokenizer,
+        kv_budget_bytes: usize,
+        max_running: usize,
+        shared_version: Arc<AtomicU64>,
+    ) -> Result<Self, EngineError> {
+        let capacity = kv_budget_bytes / backend.block_bytes();
+        if capacity < 2 {
+            return Err(EngineError::Start(format!(
+                "a KV budget of {kv_budget_bytes} bytes holds fewer than the two blocks of {} bytes that the shortest \
+                 sequence needs",
+                backend.block_bytes()
+            )));
+        }
+        Ok(Serve {
+            backend,
+            config,
+            tokenizer,
+            capacity,
+            scheduler: Scheduler::new(capacity, max_running),
+            waiting: HashMap::new(),
+            running: Vec::new(),
+            prefixes: HashMap::new(),
+            next_ticket: 0,
+            version: WeightVersion(0),
+            shared_version,
+        })
+    }
+
+    /// Works until every handle is gone. A panic ends all sequences with an error, and so every later command.
+    pub fn until_closed(&mut self, queue: &Receiver<Command>) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work(queue))) else { return };
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        let error = EngineError::Stopped(text.unwrap_or_else(|| "it panicked".to_owned()));
+        let waiting = self.waiting.drain().map(|(_, p)| p);
+        for pending in waiting.chain(self.running.drain(..).map(|s| s.pending)) {
+            let _ = pending.reply.send(Err(error.clone()));
+        }
+        for command in queue {
+            match command {
+                Command::Submit(_, reply) => drop(reply.send(Err(error.clone()))),
+                Command::Update(_, _, reply) => drop(reply.send(Err(error.clone()))),
+                Command::Logprobs(_, _, reply) => drop(reply.send(Err(error.clone()))),
+                Command::Cancel(_) | Command::Profile(_) => {}
+            }
+        }
+    }
+
+    fn work(&mut self, queue: &Receiver<Command>) {
+        loop {
+            let idle = self.running.is_empty() && self.waiting.is_empty();
+            let command = if idle {
+                queue.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                queue.try_recv()
+            };
+            match command {
+                Ok(command) => self.obey(command),
+                Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) => {
+                    if let Err(error) = self.step() {
+                        for s in self.running.drain(..) {
+                            self.scheduler.finish(s.ticket);
+                            self.backend.recycle(s.own);
+                            let _ = s.pending.reply.send(Err(error.clone()));
+                        }
+                        self.drop_prefixes();
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit(requests, reply) => {
+                for request in requests {
+                    match self.flaw(&request) {
+                        Some(reason) => {
+                            let _ = reply.send(Err(EngineError::Request { id: request.id, reason }));
+                        }
+                        None => self.enqueue(Pending { request, reply: reply.clone() }),
+                    }
+                }
+            }
+            Command::Cancel(id) => self.cancel(&id),
+            Command::Update(version, tensors, reply) => {
+                let _ = reply.send(self.update(version, &tensors));
+            }
+            Command::Logprobs(ids, prompt_len, reply) => {
+                let _ = reply.send(self.logprobs(&ids, prompt_len));
+            }
+            Command::Profile(reply) => {
+                let _ = reply.send(*self.backend.profile());
+            }
+        }
+    }
+
+    /// The most tokens a request may get, of which none is beyond the model's context.
+    fn limit(&self, request: &Request) -> usize {
+        request.sampling.max_tokens.min(self.config.max_positions.saturating_sub(request.prompt.len()))
+    }
+
+    /// Blocks of the prompt's prefix (all but its last token) and of the sequence's own part.
+    fn blocks(&self, request: &Request) -> (usize, usize) {
+        let block = self.backend.block_positions();
+        ((request.prompt.len() - 1).div_ceil(block), self.limit(request).div_ceil(block))
+    }
+
+    fn flaw(&self, request: &Request) -> Option<String> {
+        if let Some(flaw) = request.sampling.flaw() {
+            return Some(flaw);
+        }
+        if request.prompt.is_empty() {
+            return Some("the prompt is empty; give at least one token".to_owned());
+        }
+        if let Some(id) = request.prompt.iter().find(|id| **id as usize >= self.config.vocab_size) {
+            return Some(format!("the prompt has token {id}; the model knows {} tokens", self.config.vocab_size));
+        }
+        let (length, context) = (request.prompt.len(), self.config.max_positions);
+        if length >= context {
+            return Some(format!("the prompt has {length} tokens; the model's context is {context}"));
+        }
+        let (prefix, own) = self.blocks(request);
+        if prefix + own > self.capacity {
+            let (block, bytes) = (self.backend.block_positions(), self.backend.block_bytes());
+            return Some(format!(
+                "a prompt of {length} tokens and up to {} new ones need {} tokens of keys and values, and the KV budget \
+                 holds {}; raise it to {} MiB or more, or lower max-tokens",
+                self.limit(request),
+                (prefix + own) * block,
+                self.capacity * block,
+                ((prefix + own) * bytes).div_ceil(1 << 20)
+            ));
+        }
+        None
+    }
+
+    fn enqueue(&mut self, pending: Pending) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let (prefix_blocks, own) = self.blocks(&pending.request);
+        let prompt = &pending.request.prompt;
+        let prefix: Arc<[u32]> = prompt[..prompt.len() - 1].into();
+        self.scheduler.submit(ticket, &prefix, prefix_blocks, own);
+        self.waiting.insert(ticket, pending);
+    }
+
+    fn cancel(&mut self, id: &SampleId) {
+        let tickets: Vec<Ticket> =
+            self.waiting.iter().filter(|(_, p)| p.request.id == *id).map(|(ticket, _)| *ticket).collect();
+        for ticket in tickets {
+            self.scheduler.finish(ticket);
+            if let Some(pending) = self.waiting.remove(&ticket) {
+                let completion = Completion {
+                    id: pending.request.id,
+                    tokens: Vec::new(),
+                    logprobs: Vec::new(),
+                    versions: Vec::new(),
+                    finish: FinishReason::Aborted,
+                    text: String::new(),
+                    entropy_mean: 0.0,
+                };
+                let _ = pending.reply.send(Ok(completion));
+            }
+        }
+        while let Some(at) = self.running.iter().position(|s| s.pending.request.id == *id) {
+            let sequence = self.running.remove(at);
+            self.finish(sequence, Ok(FinishReason::Aborted));
+        }
+        self.drop_prefixes();
+    }
+
+    fn update(&mut self, version: WeightVersion, tensors: &[(String, Tensor)]) -> Result<(), EngineError> {
+        let kept = self.version;
+        let refused = |reason| EngineError::Weights { version, kept, reason };
+        check(&self.config, tensors).map_err(refused)?;
+        self.backend.set_weights(tensors).map_err(refused)?;
+        self.version = version;
+        self.shared_version.store(version.0, Ordering::Release);
+        self.scheduler.forget_prefixes();
+        self.drop_prefixes();
+        Ok(())
+    }
+
+    fn drop_prefixes(&mut self) {
+        for id in self.scheduler.take_dropped() {
+            if let Some(kv) = self.prefixes.remove(&id) {
+                self.backend.recycle(kv);
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let admitted = self.scheduler.admit();
+        self.drop_prefixes();
+        let prefilled = self.prefill(&admitted);
+        for admission in &admitted {
+            if let Some(pending) = self.waiting.remove(&admission.ticket) {
+                let sequence = self.start(*admission, pending);
+                self.running.push(sequence);
+            }
+        }
+        prefilled?;
+        if !admitted.is_empty() {
+            self.backend.profile().prefill += started.elapsed();
+        }
+        self.decode()
+    }
+
+    fn start(&self, admission: Admission, pending: Pending) -> Sequence<B::Kv> {
+        let sampling = &pending.request.sampling;
+        let watch = (!sampling.stop.is_empty()).then(|| StopWatch::new(&sampling.stop, self.tokenizer.stream(true)));
+        Sequence {
+            ticket: admission.ticket,
+            prefix: admission.prefix,
+            own: self.backend.empty(),
+            next: pending.request.prompt[pending.request.prompt.len() - 1],
+            limit: self.limit(&pending.request),
+            tokens: Vec::new(),
+            logprobs: Vec::new(),
+            versions: Vec::new(),
+            entropy: 0.0,
+            watch,
+            pending,
+        }
+    }
+
+    /// Computes the prefixes that admitted sequences need, in passes of a bounded number of rows.
+    fn prefill(&mut self, admitted: &[Admission]) -> Result<(), EngineError> {
+        let mut jobs = Vec::new();
+        for admission in admitted.iter().filter(|a| a.compute) {
+            if let Some(tokens) = self.scheduler.prefix_tokens(admission.prefix).filter(|t| !t.is_empty()) {
+                jobs.push((admission.prefix, self.backend.empty(), tokens, 0));
+            }
+        }
+        let mut first = 0;
+        while first < jobs.len() {
+            let mut room = PREFILL_ROWS;
+            let mut runs = Vec::new();
+            for (_, kv, tokens, done) in &mut jobs[first..] {
+                let take = room.min(tokens.len() - *done);
+                if take == 0 {
+                    break;
+                }
+                runs.push(Run { prefix: None, own: kv, tokens: &tokens[*done..*done + take], logits: 0 });
+                *done += take;
+                room -= take;
+            }
+            self.backend.forward(&mut runs)?;
+            drop(runs);
+            while jobs.get(first).is_some_and(|(_, _, tokens, done)| *done == tokens.len()) {
+                first += 1;
+            }
+        }
+        self.prefixes.extend(jobs.into_iter().map(|(id, kv, _, _)| (id, kv)));
+        Ok(())
+    }
+
+    fn decode(&mut self) -> Result<(), EngineError> {
+        if self.running.is_empty() {
+            return Ok(());
+        }
+        let prefixes = &self.prefixes;
+        let mut runs: Vec<Run<'_, B::Kv>> = self
+            .running
+            .iter_mut()
+            .map(|s| Run {
+                prefix: prefixes.get(&s.prefix),
+                own: &mut s.own,
+                tokens: std::slice::from_ref(&s.next),
+                logits: 1,
+            })
+            .collect();
+        self.backend.forward(&mut runs)?;
+        drop(runs);
+        let choices: Vec<Choice<'_>> = self
+            .running
+            .iter()
+            .map(|s| {
+                let request = &s.pending.request;
+                Choice::Draw(&request.sampling, uniform(request.seed, s.tokens.len() as u64))
+            })
+            .collect();
+        let drawn = self.backend.choose(&choices);
+        drop(choices);
+        let profile = self.backend.profile();
+        profile.steps += 1;
+        profile.tokens += drawn.len() as u64;
+
+        let mut still = Vec::with_capacity(self.running.len());
+        for (mut sequence, drawn) in std::mem::take(&mut self.running).into_iter().zip(drawn) {
+            let ended = match drawn {
+                None => Some(Err(EngineError::NotFinite(self.version))),
+                Some(drawn) => self.accept(&mut sequence, drawn).transpose(),
+            };
+            match ended {
+                None => still.push(sequence),
+                Some(ended) => self.finish(sequence, ended),
+            }
+        }
+        self.running = still;
+        self.drop_prefixes();
+        Ok(())
+    }
+
+    /// Adds a token; says whether the sequence ends with it.
+    fn accept(&self, s: &mut Sequence<B::Kv>, drawn: Drawn) -> Result<Option<FinishReason>, EngineError> {
+        s.next = drawn.token;
+        s.tokens.push(drawn.token);
+        s.logprobs.push(drawn.logprob);
+        s.versions.push(self.version);
+        s.entropy += f64::from(drawn.entropy);
+        if self.is_stop_id(&s.pending.request, drawn.token) {
+            return Ok(Some(FinishReason::Stop));
+        }
+        if let Some(watch) = &mut s.watch {
+            if watch.push(drawn.token).map_err(|e| EngineError::Model(e.to_string()))? {
+                return Ok(Some(FinishReason::Stop));
+            }
+        }
+        Ok((s.tokens.len() >= s.limit).then_some(FinishReason::Length))
+    }
+
+    fn is_stop_id(&self, request: &Request, token: u32) -> bool {
+        let sampling = &request.sampling;
+        sampling.stop_ids.contains(&token) || (!sampling.ignore_eos && self.config.eos.contains(&token))
+    }
+
+    /// Frees what a sequence holds and sends its result. `drop_prefixes` is to follow.
+    fn finish(&mut self, s: Sequence<B::Kv>, ended: Result<FinishReason, EngineError>) {
+        self.scheduler.finish(s.ticket);
+        self.backend.recycle(s.own);
+        let completion = ended.and_then(|finish| {
+            let request = s.pending.request;
+            let stopped = s.tokens.last().is_some_and(|t| finish == FinishReason::Stop && self.is_stop_id(&request, *t));
+            let shown = &s.tokens[..s.tokens.len() - usize::from(stopped)];
+            let mut text = self.tokenizer.decode(shown, true).map_err(|e| EngineError::Model(e.to_string()))?;
+            if let Some(end) = cut(&text, &request.sampling.stop) {
+                text.truncate(end);
+            }
+            let entropy_mean = (s.entropy / s.tokens.len().max(1) as f64) as f32;
+            let (tokens, logprobs, versions) = (s.tokens, s.logprobs, s.versions);
+            Ok(Completion { id: request.id, tokens, logprobs, versions, finish, text, entropy_mean })
+        });
+        let _ = s.pending.reply.send(completion);
+    }
+
+    /// The path of a rollout, with given tokens instead of drawn ones.
+    fn logprobs(&mut self, ids: &[u32], prompt_len: usize) -> Result<Vec<f32>, EngineError> {
+        let unfit = |reason: String| EngineError::Model(format!("log-probabilities of {} tokens: {reason}", ids.len()));
+        if prompt_len == 0 || prompt_len > ids.len() {
+            return Err(unfit(format!("a prompt of {prompt_len} tokens leaves nothing to condition on")));
+        }
+        if ids.len() > self.config.max_positions {
+            return Err(unfit(format!("the model's context is {}", self.config.max_positions)));
+        }
+        if let Some(id) = ids.iter().find(|id| **id as usize >= self.config.vocab_size) {
+            return Err(unfit(format!("token {id} is beyond the model's {}", self.config.vocab_size)));
+        }
+        let (mut prefix, mut own) = (self.backend.empty(), self.backend.empty());
+        let scored = self.score(ids, prompt_len, &mut prefix, &mut own);
+        self.backend.recycle(prefix);
+        self.backend.recycle(own);
+        scored
+    }
+
+    fn score(
+        &mut self,
+        ids: &[u32],
+        prompt_len: usize,
+        prefix: &mut B::Kv,
+        own: &mut B::Kv,
+    ) -> Result<Vec<f32>, EngineError> {
+        for tokens in ids[..prompt_len - 1].chunks(PREFILL_ROWS) {
+            self.backend.forward(&mut [Run { prefix: None, own: prefix, tokens, logits: 0 }])?;
+        }
+        let mut logprobs = Vec::with_capacity(ids.len() - prompt_len);
+        let (inputs, targets) = (&ids[prompt_len - 1..ids.len() - 1], &ids[prompt_len..]);
+        for (tokens, targets) in inputs.chunks(SCORED_ROWS).zip(targets.chunks(SCORED_ROWS)) {
+            let shared = (prompt_len > 1).then_some(&*prefix);
+            self.backend.forward(&mut [Run { prefix: shared, own, tokens, logits: tokens.len() }])?;
+            let choices: Vec<Choice<'_>> = targets.iter().map(|t| Choice::Given(*t)).collect();
+            for drawn in self.backend.choose(&choices) {
+                logprobs.push(drawn.ok_or(EngineError::NotFinite(self.version))?.logprob);
+            }
+        }
+        Ok(logprobs)
+    }
+}
