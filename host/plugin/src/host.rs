@@ -145,6 +145,9 @@ pub struct Inspection {
     pub descriptor: Descriptor,
 }
 
+/// What the plugins of one digest keep in one run.
+type KeptValues = Arc<Mutex<Values>>;
+
 /// An engine and what its guests can import.
 struct Machine {
     engine: Engine,
@@ -158,7 +161,7 @@ pub struct Host {
     fast: OnceLock<Result<Machine, LoadError>>,
     deterministic: OnceLock<Result<Machine, LoadError>>,
     cache: Cache,
-    values: Mutex<HashMap<(String, Digest), Arc<Mutex<Values>>>>,
+    values: Mutex<HashMap<(String, Digest), KeptValues>>,
 }
 
 impl Host {
@@ -261,7 +264,7 @@ impl Host {
         Guest::new(machine.engine.clone(), usage.profile, pre, shared, config)
     }
 
-    fn values(&self, run: &str, digest: Digest) -> Arc<Mutex<Values>> {
+    fn values(&self, run: &str, digest: Digest) -> KeptValues {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         values.entry((run.to_owned(), digest)).or_default().clone()
     }

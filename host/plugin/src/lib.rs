@@ -31,6 +31,8 @@ mod schema;
 mod state;
 mod stats;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use admission::Kind;
 pub use advantage::AdvantagePlugin;
