@@ -102,11 +102,15 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// A parameter whose compute weight is `compute`; the master is a copy in f32, or the same tensor
-    /// where that is f32 or f64 already.
-    pub fn new(name: String, compute: &Tensor) -> Parameter {
+    /// A parameter that starts from `value` and is computed with as `compute`. The master is `compute`
+    /// itself where that is f32 or f64 already, else a copy of `value`, which may be more exact.
+    pub fn new(name: String, compute: &Tensor, value: &Tensor) -> Parameter {
         let kind = master_kind(compute.kind());
-        let master = compute.detach().to_kind(kind);
+        let master = if compute.kind() == kind {
+            compute.detach()
+        } else {
+            value.detach().to_device(compute.device()).to_dtype(kind, false, true)
+        };
         Parameter {
             decays: compute.dim() > 1,
             name,
@@ -200,13 +204,17 @@ pub fn update(parameters: &mut [Parameter], adam: AdamW, lr: f64, step: u64, sca
 mod tests {
     use super::*;
 
+    fn parameter(weight: &Tensor) -> Parameter {
+        Parameter::new("w".into(), weight, weight)
+    }
+
     #[test]
     fn an_update_is_pytorchs_adamw() {
         // torch.optim.AdamW(lr=0.1, betas=(.9,.999), eps=1e-8, weight_decay=0.1) on p=[[1,-2]] with
         // gradients [.5,-1] and then [.25,2], worked out by hand below.
         let adam = AdamW { lr: 0.1, weight_decay: 0.1, ..AdamW::default() };
         let mut parameters =
-            vec![Parameter::new("w".into(), &Tensor::from_slice(&[1.0f64, -2.0]).view([1, 2]))];
+            vec![parameter(&Tensor::from_slice(&[1.0f64, -2.0]).view([1, 2]))];
         let (mut p, mut m, mut v) = ([1.0f64, -2.0], [0.0f64; 2], [0.0f64; 2]);
         for (step, g) in [[0.5f64, -1.0], [0.25, 2.0]].into_iter().enumerate() {
             let step = step as i32 + 1;
@@ -230,7 +238,7 @@ mod tests {
     #[test]
     fn a_bf16_weight_moves_by_updates_smaller_than_its_step() {
         let weight = Tensor::ones([4, 4], (Kind::BFloat16, tch::Device::Cpu));
-        let mut parameters = vec![Parameter::new("w".into(), &weight)];
+        let mut parameters = vec![parameter(&weight)];
         // A bf16 step at 1 is 2^-8 below and 2^-7 above; ten updates of 1e-3 are visible only in a master.
         for step in 1..=10 {
             parameters[0].accumulate(&weight.ones_like());
@@ -244,7 +252,7 @@ mod tests {
     fn vectors_do_not_decay() {
         let decayed = |shape: &[i64]| {
             let mut parameters =
-                vec![Parameter::new("w".into(), &Tensor::ones(shape, (Kind::Float, tch::Device::Cpu)))];
+                vec![parameter(&Tensor::ones(shape, (Kind::Float, tch::Device::Cpu)))];
             parameters[0].accumulate(&Tensor::zeros(shape, (Kind::Float, tch::Device::Cpu)));
             update(&mut parameters, AdamW { weight_decay: 0.5, ..AdamW::default() }, 0.1, 1, 1.0);
             parameters[0].master.sum(Kind::Double).double_value(&[])

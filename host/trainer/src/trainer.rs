@@ -95,7 +95,7 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A trainer that starts from a copy of `weights`.
+    /// A trainer that starts from a copy of `weights`; masters keep what precision these have.
     ///
     /// # Errors
     /// When weights do not fit the configuration, or an option makes no sense.
@@ -109,22 +109,23 @@ impl Trainer {
             let copy = |t: &Tensor| t.detach().to_device(device).to_dtype(kind, false, true);
             weights.iter().map(|(name, t)| (name.clone(), copy(t))).collect()
         };
-        let weights = copy(weights);
+        let given = weights;
+        let weights = copy(given);
         let adapters = options.lora.as_ref().map(|l| l.start(config, kind, device)).transpose()?;
 
         let mut parameters = Vec::new();
         match &adapters {
             None => {
                 for (name, _) in config.tensors() {
-                    if let Some(tensor) = weights.get(&name) {
-                        parameters.push(Parameter::new(name, tensor));
+                    if let (Some(compute), Some(value)) = (weights.get(&name), given.get(&name)) {
+                        parameters.push(Parameter::new(name, compute, value));
                     }
                 }
             }
             Some(adapters) => {
                 for (module, (a, b)) in &adapters.adapters {
-                    parameters.push(Parameter::new(lora::parameter_name(module, "A"), a));
-                    parameters.push(Parameter::new(lora::parameter_name(module, "B"), b));
+                    parameters.push(Parameter::new(lora::parameter_name(module, "A"), a, a));
+                    parameters.push(Parameter::new(lora::parameter_name(module, "B"), b, b));
                 }
             }
         }
