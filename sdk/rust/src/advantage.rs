@@ -49,5 +49,7 @@ pub trait Advantage {
 /// Makes a type that implements [`Advantage`] the plugin of this crate; see [`reward!`](crate::reward!).
 #[macro_export]
 macro_rules! advantage {
-    ($($plugin:tt)*) => { $crate::__plugin!(advantage, $($plugin)*); };
+    ($plugin:ident $($configured:tt)*) => {
+        $crate::__plugin!(advantage, $crate::Descriptor::new, $plugin $($configured)*);
+    };
 }

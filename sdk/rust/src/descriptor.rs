@@ -25,22 +25,35 @@ pub struct Descriptor {
     pub config_schema: String,
     /// Names of the reward components that the plugin may return.
     pub components: Vec<String>,
+    /// A sample's score depends on the other samples of its group.
+    pub group_wise: bool,
     /// How reproducible it is.
     pub determinism: Determinism,
 }
 
 impl Descriptor {
-    /// The descriptor of `P`.
+    /// A filter or an estimator: name, version and summary of its package, and its schema.
     #[doc(hidden)]
-    pub fn of<P: crate::export::Plugin>(components: &[&str], determinism: Determinism) -> Self {
-        let [name, version, summary] = P::package();
+    pub fn new(package: [&str; 3], schema: &str) -> Self {
         Descriptor {
-            name: name.to_owned(),
-            version: version.to_owned(),
-            summary: summary.to_owned(),
-            config_schema: P::schema().to_owned(),
-            components: components.iter().map(|&c| c.to_owned()).collect(),
-            determinism,
+            name: package[0].to_owned(),
+            version: package[1].to_owned(),
+            summary: package[2].to_owned(),
+            config_schema: schema.to_owned(),
+            components: Vec::new(),
+            group_wise: false,
+            determinism: Determinism::Pure,
+        }
+    }
+
+    /// The same of a reward.
+    #[doc(hidden)]
+    pub fn reward<R: crate::Reward>(package: [&str; 3], schema: &str) -> Self {
+        Descriptor {
+            components: R::COMPONENTS.iter().map(|&c| c.to_owned()).collect(),
+            group_wise: R::GROUP_WISE,
+            determinism: R::DETERMINISM,
+            ..Descriptor::new(package, schema)
         }
     }
 }

@@ -70,5 +70,7 @@ pub trait Filter {
 /// Makes a type that implements [`Filter`] the plugin of this crate; see [`reward!`](crate::reward!).
 #[macro_export]
 macro_rules! filter {
-    ($($plugin:tt)*) => { $crate::__plugin!(filter, $($plugin)*); };
+    ($plugin:ident $($configured:tt)*) => {
+        $crate::__plugin!(filter, $crate::Descriptor::new, $plugin $($configured)*);
+    };
 }

@@ -4,9 +4,9 @@
 //! are moved, not copied.
 
 use crate::bindings::capabilities::whet::plugin::{log, types as wit};
-use crate::bindings::{advantage, filter, reward};
+use crate::bindings::{advantage, filter, meta, reward};
 use crate::export::{Plugin, configure, with_plugin};
-use crate::{Descriptor, Determinism, Error};
+use crate::{Determinism, Error};
 use std::rc::Rc;
 
 /// Sends panic texts to the host's log, where the person who wrote the plugin can read them.
@@ -18,38 +18,31 @@ fn report_panics() {
     }
 }
 
-macro_rules! meta {
-    ($world:ident, $trait:path, $components:expr, $determinism:expr) => {
-        impl<P: Plugin + $trait> $world::exports::whet::plugin::meta::Guest for P {
-            fn describe() -> $world::exports::whet::plugin::meta::Descriptor {
-                use $world::exports::whet::plugin::meta;
-                report_panics();
-                let d = Descriptor::of::<P>($components, $determinism);
-                meta::Descriptor {
-                    name: d.name,
-                    version: d.version,
-                    summary: d.summary,
-                    config_schema: d.config_schema,
-                    components: d.components,
-                    determinism: match d.determinism {
-                        Determinism::Pure => meta::Determinism::Pure,
-                        Determinism::Seeded => meta::Determinism::Seeded,
-                        Determinism::Recorded => meta::Determinism::Recorded,
-                    },
-                }
-            }
-
-            fn configure(config: String) -> Result<(), String> {
-                report_panics();
-                configure::<P>(&config)
-            }
+impl<P: Plugin> meta::exports::whet::plugin::meta::Guest for P {
+    fn describe() -> meta::exports::whet::plugin::meta::Descriptor {
+        use meta::exports::whet::plugin::meta as to;
+        report_panics();
+        let d = P::descriptor();
+        to::Descriptor {
+            name: d.name,
+            version: d.version,
+            summary: d.summary,
+            config_schema: d.config_schema,
+            components: d.components,
+            group_wise: d.group_wise,
+            determinism: match d.determinism {
+                Determinism::Pure => to::Determinism::Pure,
+                Determinism::Seeded => to::Determinism::Seeded,
+                Determinism::Recorded => to::Determinism::Recorded,
+            },
         }
-    };
-}
+    }
 
-meta!(reward, crate::Reward, P::COMPONENTS, P::DETERMINISM);
-meta!(filter, crate::Filter, &[], Determinism::Pure);
-meta!(advantage, crate::Advantage, &[], Determinism::Pure);
+    fn configure(config: String) -> Result<(), String> {
+        report_panics();
+        configure::<P>(&config)
+    }
+}
 
 impl<P: Plugin + crate::Reward> reward::exports::whet::plugin::reward::Guest for P {
     fn score(

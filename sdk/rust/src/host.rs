@@ -58,9 +58,32 @@ pub mod random {
     }
 }
 
-/// Small values that live as long as the run, private to this plugin.
+/// Small values that live as long as the run, private to this plugin. Calls run at once and in no
+/// promised order: a plugin that must replay keeps only what does not depend on the order.
 pub mod store {
     use super::*;
+    use crate::Error;
+
+    /// Why a value was not kept.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Failure {
+        /// The key is too long.
+        KeyTooLong,
+        /// The value is too large.
+        ValueTooLarge,
+        /// The plugin's share is used up.
+        Full,
+    }
+
+    impl From<Failure> for Error {
+        fn from(failure: Failure) -> Self {
+            Error::Unavailable(match failure {
+                Failure::KeyTooLong => "the store refuses a key: too long".into(),
+                Failure::ValueTooLarge => "the store refuses a value: too large".into(),
+                Failure::Full => "the store is full".into(),
+            })
+        }
+    }
 
     /// The value of `key`, if it was set.
     pub fn get(key: &str) -> Option<Vec<u8>> {
@@ -70,12 +93,19 @@ pub mod store {
         testing::store_get(key)
     }
 
-    /// Sets `key`; the error says which quota is used up.
-    pub fn set(key: &str, value: &[u8]) -> Result<(), String> {
+    /// Replaces the value of `key`; an empty value removes it.
+    pub fn set(key: &str, value: &[u8]) -> Result<(), Failure> {
         #[cfg(target_arch = "wasm32")]
-        return wit::store::set(key, value);
+        return wit::store::set(key, value).map_err(|error| match error {
+            wit::store::StoreError::KeyTooLong => Failure::KeyTooLong,
+            wit::store::StoreError::ValueTooLarge => Failure::ValueTooLarge,
+            wit::store::StoreError::Full => Failure::Full,
+        });
         #[cfg(not(target_arch = "wasm32"))]
-        testing::store_set(key, value)
+        {
+            testing::store_set(key, value);
+            Ok(())
+        }
     }
 }
 

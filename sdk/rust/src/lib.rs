@@ -65,14 +65,12 @@ pub mod export {
     pub use crate::config::{NO_CONFIG_SCHEMA, configured, unconfigured};
     use std::cell::OnceCell;
 
-    /// A plugin type with what the macro knows about it: how it is made, named and kept.
+    /// A plugin type with what the macro knows about it: how it is made, described and kept.
     pub trait Plugin: Sized + 'static {
         /// Makes the plugin from its configuration, a JSON object.
         fn make(config: &str) -> Result<Self, String>;
-        /// JSON Schema of that object.
-        fn schema() -> &'static str;
-        /// Name, version and summary of the plugin's package.
-        fn package() -> [&'static str; 3];
+        /// What the plugin says about itself.
+        fn descriptor() -> crate::Descriptor;
         /// Runs `f` on the cell that holds the instance's plugin.
         fn with_cell<R>(f: impl FnOnce(&OnceCell<Self>) -> R) -> R;
     }
@@ -98,20 +96,19 @@ pub mod export {
     }
 }
 
-/// Implements [`export::Plugin`] and, in WebAssembly, exports the world `$world`.
+/// Implements [`export::Plugin`] and, in WebAssembly, exports `meta` and the interface `$world`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
-    ($world:ident, $plugin:ident, $schema:expr, $make:expr) => {
+    ($world:ident, $describe:expr, $plugin:ident, $schema:expr, $make:expr) => {
         impl $crate::export::Plugin for $plugin {
             fn make(config: &str) -> ::core::result::Result<Self, ::std::string::String> {
                 $make(config)
             }
-            fn schema() -> &'static str {
-                $schema
-            }
-            fn package() -> [&'static str; 3] {
-                [env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_DESCRIPTION")]
+            fn descriptor() -> $crate::Descriptor {
+                let package =
+                    [env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_DESCRIPTION")];
+                $describe(package, $schema)
             }
             fn with_cell<R>(f: impl FnOnce(&::core::cell::OnceCell<Self>) -> R) -> R {
                 ::std::thread_local! {
@@ -122,6 +119,8 @@ macro_rules! __export {
         }
 
         #[cfg(target_arch = "wasm32")]
+        $crate::bindings::meta::export!($plugin with_types_in $crate::bindings::meta);
+        #[cfg(target_arch = "wasm32")]
         $crate::bindings::$world::export!($plugin with_types_in $crate::bindings::$world);
     };
 }
@@ -130,14 +129,15 @@ macro_rules! __export {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __plugin {
-    ($world:ident, $plugin:ident) => {
-        $crate::__export!($world, $plugin, $crate::export::NO_CONFIG_SCHEMA, |config| {
+    ($world:ident, $describe:expr, $plugin:ident) => {
+        $crate::__export!($world, $describe, $plugin, $crate::export::NO_CONFIG_SCHEMA, |config| {
             $crate::export::unconfigured(config).map(|()| $plugin)
         });
     };
-    ($world:ident, $plugin:ident : Configured) => {
+    ($world:ident, $describe:expr, $plugin:ident : Configured) => {
         $crate::__export!(
             $world,
+            $describe,
             $plugin,
             <$plugin as $crate::Configured>::SCHEMA,
             $crate::export::configured::<$plugin>

@@ -10,6 +10,10 @@ pub trait Reward {
     /// How reproducible the scores are.
     const DETERMINISM: Determinism = Determinism::Pure;
 
+    /// A sample's score depends on the other samples of its group. Where it does not, the host may
+    /// score samples one by one after the call for their group has failed.
+    const GROUP_WISE: bool = false;
+
     /// One outcome per sample, in order.
     fn score(&self, group: &Group) -> Vec<Outcome>;
 }
@@ -20,5 +24,7 @@ pub trait Reward {
 /// [`Configured`](crate::Configured).
 #[macro_export]
 macro_rules! reward {
-    ($($plugin:tt)*) => { $crate::__plugin!(reward, $($plugin)*); };
+    ($plugin:ident $($configured:tt)*) => {
+        $crate::__plugin!(reward, $crate::Descriptor::reward::<$plugin>, $plugin $($configured)*);
+    };
 }

@@ -4,7 +4,7 @@
 
 use crate::export::Plugin;
 use crate::host::{http, judge, log::Level};
-use crate::{Configured, Descriptor, FinishReason, Group, Message, Reward, Role, Sample};
+use crate::{Configured, Descriptor, FinishReason, Group, Message, Role, Sample};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
@@ -38,9 +38,9 @@ pub fn configured<P: Configured>(config: &str) -> Result<P, String> {
     crate::config::configured(config)
 }
 
-/// What `whet plugin inspect` will show of a reward.
-pub fn describe_reward<P: Plugin + Reward>() -> Descriptor {
-    Descriptor::of::<P>(P::COMPONENTS, P::DETERMINISM)
+/// What `whet plugin inspect` will show of a plugin, once its macro has made it one.
+pub fn describe<P: Plugin>() -> Descriptor {
+    P::descriptor()
 }
 
 type Answer<Q, R> = Box<dyn FnMut(Q) -> R>;
@@ -92,9 +92,11 @@ pub(crate) fn store_get(key: &str) -> Option<Vec<u8>> {
     STORE.with_borrow(|store| store.get(key).cloned())
 }
 
-pub(crate) fn store_set(key: &str, value: &[u8]) -> Result<(), String> {
-    STORE.with_borrow_mut(|store| store.insert(key.to_owned(), value.to_vec()));
-    Ok(())
+pub(crate) fn store_set(key: &str, value: &[u8]) {
+    STORE.with_borrow_mut(|store| match value {
+        [] => store.remove(key),
+        value => store.insert(key.to_owned(), value.to_vec()),
+    });
 }
 
 pub(crate) fn judge(request: judge::Request) -> Result<judge::Reply, judge::Failure> {
@@ -115,7 +117,7 @@ pub(crate) fn http(request: http::Request) -> Result<http::Response, http::Failu
 mod tests {
     use super::*;
     use crate::host;
-    use crate::{Error, Outcome};
+    use crate::{Error, Outcome, Reward};
 
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_descriptor_comes_from_the_package() {
-        let descriptor = describe_reward::<Short>();
+        let descriptor = describe::<Short>();
         assert_eq!(descriptor.name, "whet-plugin");
         assert_eq!(descriptor.version, env!("CARGO_PKG_VERSION"));
         assert_eq!(descriptor.components, ["reward"]);
@@ -191,6 +193,8 @@ mod tests {
         assert_eq!(host::store::get("k"), None);
         host::store::set("k", b"v").unwrap();
         assert_eq!(host::store::get("k").as_deref(), Some(&b"v"[..]));
+        host::store::set("k", b"").unwrap();
+        assert_eq!(host::store::get("k"), None);
 
         host::log::write(Level::Warn, "careful");
         assert_eq!(take_log(), [(Level::Warn, "careful".to_owned())]);
