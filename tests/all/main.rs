@@ -2,3 +2,5 @@
 mod observe;
 mod gpu;
 mod gradients;
+mod data;
+mod recipes;

@@ -86,12 +86,8 @@ impl Document {
     }
 
     /// Applies one `a.b=value`; the value is TOML, or a text when it is not.
-    pub fn set(&mut self, assignment: &str) -> Result<(), RecipeError> {
-        let malformed = || RecipeError {
-            key: String::new(),
-            place: None,
-            problem: Problem::Override { text: assignment.to_owned() },
-        };
+    pub fn set(&mut self, assignment: &str) -> Result<(), Problem> {
+        let malformed = || Problem::Override { text: assignment.to_owned() };
         let (path, text) = assignment.split_once('=').ok_or_else(malformed)?;
         let (path, text) = (path.trim(), text.trim());
         let steps = steps(path).ok_or_else(malformed)?;

@@ -41,7 +41,9 @@ impl Recipe {
             failed("", vec![RecipeError { key: String::new(), place: None, problem }])
         })?;
         let mut document = Document::parse(&text).map_err(|errors| failed(&text, errors))?;
-        let mut errors: Vec<RecipeError> = overrides.iter().filter_map(|o| document.set(o).err()).collect();
+        let refused = overrides.iter().filter_map(|o| document.set(o).err());
+        let mut errors: Vec<RecipeError> =
+            refused.map(|problem| RecipeError { key: String::new(), place: None, problem }).collect();
         let name = path.file_stem().map_or_else(|| "recipe".into(), |stem| stem.to_string_lossy());
         document.derive(&name);
         errors.extend(shape::check(&document, &crate::schema()));
@@ -165,5 +167,6 @@ pub(crate) fn near(path: &Path) -> Vec<String> {
         .filter(|(score, _)| *score > 0.85)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    scored.into_iter().take(3).map(|(_, name)| name).collect()
+    let best = scored.first().map_or(0.0, |(score, _)| *score);
+    scored.into_iter().take_while(|(score, _)| *score > best - 0.02).take(3).map(|(_, name)| name).collect()
 }

@@ -35,6 +35,14 @@ const PEERS: [(&str, &str); 22] = [
     ("system-prompt", "system"),
 ];
 
+/// How the keys that every recipe has are written.
+const KEYS: [(&str, &str); 4] = [
+    ("model", "`model = \"hf://organisation/name\"`, a folder or a .gguf file"),
+    ("data", "a section `[data]` with `train = \"train.jsonl\"`"),
+    ("data.train", "`train = \"train.jsonl\"` to [data]"),
+    ("reward", "a section `[reward]` with `plugin = \"math-answer\"` or a path to a .wasm file"),
+];
+
 /// Reports every way in which `document` departs from `schema`.
 pub(crate) fn check(document: &Document, schema: &Value) -> Vec<RecipeError> {
     let mut checker = Checker { document, root: schema, errors: Vec::new() };
@@ -71,7 +79,9 @@ impl<'a> Checker<'a> {
                 Some(branch) => self.value(branch, value, path),
                 None => {
                     let expected: Vec<String> = branches.iter().map(|b| self.expected(b)).collect();
-                    self.wrong_type(expected.join(" or "), value, path, None);
+                    let instead =
+                        KEYS.iter().find(|(key, _)| *key == path).map(|(_, example)| (*example).to_owned());
+                    self.wrong_type(expected.join(" or "), value, path, instead);
                 }
             };
         }
@@ -193,7 +203,7 @@ impl<'a> Checker<'a> {
     }
 
     fn text(&mut self, schema: &Value, text: &str, path: &str) {
-        if schema.get("minLength").is_some() && text.trim().is_empty() {
+        if schema.get("minLength").is_some() && text.is_empty() {
             let message = "the text is empty; write what it should be, or leave the key out".to_owned();
             return self.report(path, Problem::Malformed { message });
         }
@@ -322,13 +332,12 @@ fn is_digest(text: &str) -> bool {
 /// What to write for a key that is missing.
 fn example(path: &str) -> String {
     let key = path.rsplit('.').next().unwrap_or(path);
-    match path {
-        "model" => "`model = \"hf://organisation/name\"`, a folder or a .gguf file".into(),
-        "data" => "a section `[data]` with `train = \"train.jsonl\"`".into(),
-        "data.train" => "`train = \"train.jsonl\"` to [data]".into(),
-        "reward" => "a section `[reward]` with `plugin = \"math-answer\"` or a path to a .wasm file".into(),
-        _ if key == "plugin" => "`plugin = \"NAME\"`, a standard plugin or a path to a .wasm file".into(),
-        _ => format!("`{key} = …`"),
+    match KEYS.iter().find(|(known, _)| *known == path) {
+        Some((_, example)) => (*example).to_owned(),
+        None if key == "plugin" => {
+            "`plugin = \"NAME\"`, a standard plugin or a path to a .wasm file".to_owned()
+        }
+        None => format!("`{key} = …`"),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn read(bytes: &[u8], file: &Arc<Path>, report: &mut Report) -> Optio
             report.add(place(column), problem);
             continue;
         }
-        row(line.trim(), place(0), &mut table, report);
+        row(line.trim(), place(0), format!(":{}", index + 1), &mut table, report);
     }
     Some(table)
 }
@@ -62,18 +62,18 @@ fn array(bytes: &[u8], file: &Arc<Path>, table: &mut Table, report: &mut Report)
         return None;
     }
     let (mut line, mut counted) = (1, 0);
-    for item in json::items(text)? {
+    for (index, item) in json::items(text)?.into_iter().enumerate() {
         // Items are slices of `text`, in order.
         let offset = item.as_ptr() as usize - text.as_ptr() as usize;
         line += text[counted..offset].bytes().filter(|b| *b == b'\n').count();
         counted = offset;
-        row(item, Origin { file: file.clone(), line, column: 0 }, table, report);
+        row(item, Origin { file: file.clone(), line, column: 0 }, format!("[{index}]"), table, report);
     }
     Some(())
 }
 
 /// A valid JSON value as a row.
-fn row(source: &str, origin: Origin, table: &mut Table, report: &mut Report) {
+fn row(source: &str, origin: Origin, mark: String, table: &mut Table, report: &mut Report) {
     let Some(fields) = json::fields(source) else {
         let found = match source.as_bytes().first() {
             Some(b'[') => "a list",
@@ -93,7 +93,7 @@ fn row(source: &str, origin: Origin, table: &mut Table, report: &mut Report) {
             table.warnings.push(Warning { origin: origin.clone(), kind: WarningKind::RepeatedKey { key } });
         }
     }
-    table.rows.push(RawRow { cells, origin });
+    table.rows.push(RawRow { cells, origin, mark });
 }
 
 fn json_problem(error: &serde_json::Error, line: &str, is_last: bool) -> (usize, DataProblem) {

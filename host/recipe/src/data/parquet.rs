@@ -22,7 +22,7 @@ pub(super) fn read(content: File, file: &Arc<Path>, report: &mut Report) -> Opti
     for (index, row) in rows.enumerate() {
         let row = row.map_err(|e| failed(index + 1, e)).ok()?;
         let origin = Origin { file: file.clone(), line: index + 1, column: 0 };
-        table.rows.push(RawRow { cells: cells(&row), origin });
+        table.rows.push(RawRow { cells: cells(&row), origin, mark: format!(":{}", index + 1) });
     }
     Some(table)
 }

@@ -58,6 +58,8 @@ pub(super) struct Cell {
 pub(super) struct RawRow {
     pub cells: IndexMap<String, Cell>,
     pub origin: Origin,
+    /// What tells the row from others of its file when it has no id: `:line`, or `[index]` in a JSON array.
+    pub mark: String,
 }
 
 /// What every conversation starts with.
@@ -129,7 +131,7 @@ impl Reader<'_> {
         let id_column = self.columns.id.as_deref().unwrap_or("id");
         let label = raw.cells.get(label_column).and_then(|cell| cell.text.clone());
         let id = raw.cells.get(id_column).and_then(|cell| cell.text.clone());
-        let id = id.unwrap_or_else(|| format!("{}:{}", self.file, origin.line));
+        let id = id.unwrap_or_else(|| format!("{}{}", self.file, raw.mark));
         for used in [self.columns.prompt.as_str(), label_column, id_column] {
             raw.cells.shift_remove(used);
         }
