@@ -150,7 +150,7 @@ impl Bench<'_> {
         for _ in 0..self.rounds {
             let arguments =
                 ["--sequences", &sequences.to_string(), "--prompt-tokens", "64", "--new-tokens", "128"];
-            own.push(number(&self.example("decode_speed", &arguments)?, "tokens_per_second")?);
+            own.push(self.example("decode_speed", &arguments)?);
             if let Some(peer) = &mut peer {
                 other.push(number(&peer.ask(&request)?, "tokens_per_second")?);
             }
@@ -160,7 +160,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Tokens per second of a whole training step: forward, backward, clipping, AdamW.
+    /// Tokens per second of a whole training step: forward, backward, clipping, AdamW. The batch is
+    /// 64 responses of 32 tokens after prompts of 47, as in a GRPO step.
     fn training(&mut self) -> Result<()> {
         say("bench", "training");
         let folder = self.peers.as_ref().map(|peers| peers.model.clone());
@@ -170,15 +171,14 @@ impl Bench<'_> {
         };
         let (mut own, mut other) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
-            let arguments = ["--sequences", "16", "--tokens", "128"];
-            own.push(number(&self.example("train_speed", &arguments)?, "tokens_per_second")?);
+            own.extend(self.example("train_speed", &[])?);
             if let Some(peer) = &mut peer {
-                let request = json!({ "sequences": 16, "tokens": 128, "micro_batch": 4 });
+                let request = json!({ "sequences": 64, "tokens": 79, "micro_batch": 16 });
                 other.push(number(&peer.ask(&request)?, "tokens_per_second")?);
             }
         }
         self.add(
-            "training step, 16 x 128 tokens, bf16",
+            "training step, 64 x (47 + 32) tokens, bf16",
             "tokens/s",
             true,
             own,
@@ -228,15 +228,18 @@ impl Bench<'_> {
         self.peers.as_ref().map(|peers| peers.start(self.workspace, script, args)).transpose()
     }
 
-    /// Runs one of our measuring programs; its last line of JSON is the result.
-    fn example(&self, name: &str, arguments: &[&str]) -> Result<Value> {
+    /// Runs one of our measuring programs and returns the tokens per second of its repetitions but
+    /// the first, which warms up.
+    fn example(&self, name: &str, arguments: &[&str]) -> Result<Vec<f64>> {
         let program = self.workspace.target().join("release/examples").join(name);
         let mut command = self.workspace.command(program);
-        command.args(["--model", &self.model]).args(arguments);
+        command.arg(&self.model).args(arguments).env("OMP_WAIT_POLICY", "PASSIVE");
         let printed = output(&mut command)?;
-        let line = printed.lines().rev().find(|line| line.starts_with('{'));
-        let line = line.with_context(|| format!("`{}` printed no result:\n{printed}", words(&command)))?;
-        serde_json::from_str(line).with_context(|| format!("`{}` printed {line:?}", words(&command)))
+        let figures = tokens_per_second(&printed);
+        if figures.len() < 2 {
+            bail!("`{}` printed too few figures in tok/s:\n{printed}", words(&command));
+        }
+        Ok(figures[1..].to_vec())
     }
 
     fn add(
@@ -306,6 +309,16 @@ fn run_and_watch_memory(command: &mut std::process::Command) -> Result<f64> {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// The number before each "tok/s" or "tokens/s" of a text.
+fn tokens_per_second(text: &str) -> Vec<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words
+        .windows(2)
+        .filter(|pair| pair[1].starts_with("tok/s") || pair[1].starts_with("tokens/s"))
+        .filter_map(|pair| pair[0].parse().ok())
+        .collect()
 }
 
 fn number(answer: &Value, key: &str) -> Result<f64> {
@@ -381,6 +394,12 @@ mod tests {
     fn a_median_is_the_middle_or_between_the_two_middles() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn every_figure_in_tokens_per_second_is_found() {
+        let printed = "0: 3.1 s, 812 tokens/s (5056 tokens)\n64 x (64 + 128): 1150.5 tok/s in 2.2 s; 3 ms\n";
+        assert_eq!(tokens_per_second(printed), [812.0, 1150.5]);
     }
 
     #[test]
