@@ -1,1 +1,30 @@
-//! Wires roles into a run: steps, data order, sync, checkpoints, resume.
+//! Wires roles into a run: steps, data order, weights from trainer to engine, checkpoints, resume.
+//!
+//! Knows nothing of HTTP or of the command line. One file per concern: [`train`] drives [`step`]s; a step
+//! asks ([`rollout`]), scores ([`score`], [`policy`]), weighs ([`advantage`]), learns, and hands weights
+//! over ([`sync`]). Results are joined on sample ids throughout.
+
+pub mod advantage;
+pub mod checkpoint;
+pub mod directory;
+pub mod doctor;
+pub mod evaluate;
+pub mod options;
+pub mod plugins;
+pub mod policy;
+pub mod prompt;
+pub mod report;
+pub mod rollout;
+pub mod score;
+pub mod seed;
+pub mod setup;
+pub mod step;
+pub mod sync;
+
+mod error;
+mod run;
+mod stop;
+
+pub use error::RunError;
+pub use run::{RunEnd, train};
+pub use stop::Stop;

@@ -1,0 +1,145 @@
+//! From rewards to what the trainer learns from: advantages, joined to the samples by id.
+
+use crate::RunError;
+use crate::plugins::Named;
+use crate::rollout::Answered;
+use std::collections::{HashMap, HashSet};
+use whet_algorithm::{Baseline, Scale, Singleton, group_relative};
+use whet_plugin_host::{AdvantagePlugin, Advantages, Batch};
+use whet_trainer::TrainSample;
+use whet_trajectory::{FinishReason, SampleId};
+
+/// Keeps the quotient by a standard deviation finite: a group whose rewards are all equal gets 0 anyway.
+const EPS: f64 = 1e-6;
+
+/// The advantage of every response token of a sample.
+pub type ByToken = HashMap<SampleId, Vec<f32>>;
+
+/// The samples of a step that can be learnt from: those with a score, whose rollout was not cancelled.
+pub fn trainable(groups: &[Answered]) -> Vec<TrainSample> {
+    let mut samples = Vec::new();
+    for answered in groups {
+        for (completion, judgement) in answered.completions.iter().zip(&answered.judgements) {
+            let usable = completion.finish != FinishReason::Aborted && !completion.tokens.is_empty();
+            if judgement.reward().is_none() || !usable {
+                continue;
+            }
+            let prompt = &answered.ask.prompt.ids;
+            let mut tokens = prompt.to_vec();
+            tokens.extend(&completion.tokens);
+            let mut rollout_logprobs = vec![0.0; prompt.len()];
+            rollout_logprobs.extend(&completion.logprobs);
+            let count = tokens.len();
+            samples.push(TrainSample {
+                id: completion.id.clone(),
+                group: answered.ask.group.clone(),
+                prompt_len: prompt.len(),
+                loss_mask: (0..count).map(|t| t >= prompt.len()).collect(),
+                rollout_logprobs,
+                advantages: vec![0.0; count],
+                tokens,
+                old_logprobs: None,
+                reference_logprobs: None,
+            });
+        }
+    }
+    samples
+}
+
+/// Group-relative advantages by the recipe's scale, one per sample.
+pub fn native(groups: &[Answered], scale: whet_recipe::Scale) -> HashMap<SampleId, f64> {
+    let (mut ids, mut rewards, mut members) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, answered) in groups.iter().enumerate() {
+        for (completion, judgement) in answered.completions.iter().zip(&answered.judgements) {
+            if let Some(reward) = judgement.reward() {
+                ids.push(completion.id.clone());
+                rewards.push(reward);
+                members.push(number as u32);
+            }
+        }
+    }
+    let scale = match scale {
+        whet_recipe::Scale::Group => Scale::Group { eps: EPS },
+        whet_recipe::Scale::Batch => Scale::Batch { eps: EPS },
+        whet_recipe::Scale::None => Scale::None,
+    };
+    let advantages = group_relative(&rewards, &members, Baseline::Mean, scale, Singleton::Zero);
+    ids.into_iter().zip(advantages).collect()
+}
+
+/// Gives every sample the native advantage of its group, on every response token.
+pub fn apply_native(samples: &mut [TrainSample], groups: &[Answered], scale: whet_recipe::Scale) {
+    let advantages = native(groups, scale);
+    for sample in samples {
+        let advantage = advantages.get(&sample.id).copied().unwrap_or(0.0) as f32;
+        sample.advantages[sample.prompt_len..].fill(advantage);
+    }
+}
+
+/// Gives every sample the advantages that the plugin computes.
+pub fn apply_plugin(
+    samples: &mut [TrainSample],
+    groups: &[Answered],
+    plugin: &Named<AdvantagePlugin>,
+) -> Result<(), RunError> {
+    let batch = batch_of(samples, groups);
+    let advantages = plugin.plugin.estimate(&batch).map_err(|error| RunError::PluginCall {
+        role: "advantage",
+        name: plugin.name.clone(),
+        failure: error.into(),
+    })?;
+    // The host has checked lengths and that every number is finite.
+    let mut by_token = match &advantages {
+        Advantages::PerSample(_) => [].iter(),
+        Advantages::PerToken(values) => values.iter(),
+    };
+    for (index, sample) in samples.iter_mut().enumerate() {
+        for slot in &mut sample.advantages[sample.prompt_len..] {
+            *slot = match &advantages {
+                Advantages::PerSample(values) => values.get(index).copied().unwrap_or(0.0),
+                Advantages::PerToken(_) => by_token.next().copied().unwrap_or(0.0),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// The batch as columns, in the order of `samples`.
+fn batch_of(samples: &[TrainSample], groups: &[Answered]) -> Batch {
+    let mut found = HashMap::new();
+    for (number, answered) in groups.iter().enumerate() {
+        for (completion, judgement) in answered.completions.iter().zip(&answered.judgements) {
+            found.insert(&completion.id, (number as u32, completion, judgement));
+        }
+    }
+    let mut batch = Batch::default();
+    let mut names = Vec::new();
+    let mut seen = HashSet::new();
+    for (_, _, judgement) in samples.iter().filter_map(|s| found.get(&s.id)) {
+        for component in judgement.components() {
+            if seen.insert(component.name.clone()) {
+                names.push(component.name.clone());
+            }
+        }
+    }
+    batch.components = names.iter().map(|n| (n.clone(), Vec::new())).collect();
+    for sample in samples {
+        let Some((group, completion, judgement)) = found.get(&sample.id) else { continue };
+        batch.sample_ids.push(sample.id.0.clone());
+        batch.groups.push(*group);
+        batch.rewards.push(judgement.reward().unwrap_or(0.0) as f32);
+        for (name, column) in &mut batch.components {
+            let value = judgement.components().iter().find(|c| c.name == *name).map_or(0.0, |c| c.value);
+            column.push(value as f32);
+        }
+        batch.lengths.push(completion.tokens.len() as u32);
+        batch.mask.extend(sample.loss_mask[sample.prompt_len..].iter().map(|m| u8::from(*m)));
+        batch.rollout_logprobs.extend(&completion.logprobs);
+        let response = sample.prompt_len..;
+        batch.old_logprobs.extend(sample.old_logprobs.iter().flat_map(|l| &l[response.clone()]));
+        batch.reference_logprobs.extend(sample.reference_logprobs.iter().flat_map(|l| &l[response.clone()]));
+        batch.versions.extend(completion.versions.iter().map(|v| v.0 as u32));
+        batch.turns.extend(std::iter::repeat_n(0, completion.tokens.len()));
+    }
+    batch
+}

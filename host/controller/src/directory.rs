@@ -1,0 +1,210 @@
+//! The run directory: who owns it, what it records about its origin, and whether a recipe may go on in it.
+//!
+//! ```text
+//! recipe.resolved.toml   every key with its value
+//! manifest.json          model, precision, seed, versions, plugins with digests and grants
+//! metrics.jsonl          numbers of every step
+//! tensorboard/           the same, as events
+//! trajectories/          every sample of every step
+//! evals/                 every answer of every evaluation
+//! checkpoints/           what a run resumes from
+//! ```
+
+use crate::RunError;
+use crate::plugins::PluginRecord;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use whet_recipe::{Recipe, Schedule};
+
+const RECIPE: &str = "recipe.resolved.toml";
+const MANIFEST: &str = "manifest.json";
+
+/// A run directory that this process owns. The lock falls when it is dropped, or the process dies.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// What a run records about its origin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of Whet.
+    pub whet: String,
+    /// The model's source.
+    pub model: String,
+    /// Precision of computation.
+    pub dtype: String,
+    /// Where it ran.
+    pub device: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Rows trained on, of those in the files.
+    pub rows: [usize; 2],
+    /// Every plugin.
+    pub plugins: Vec<PluginRecord>,
+}
+
+impl Directory {
+    /// Takes the recipe's run directory: a new one, or with `resume` the one of a run that began with the
+    /// same recipe.
+    pub fn open(recipe: &Recipe, resume: bool) -> Result<Self, RunError> {
+        let path = recipe.run.dir.clone();
+        let recorded = path.join(RECIPE);
+        match (recorded.exists(), resume) {
+            (true, false) => return Err(RunError::RunExists { dir: path }),
+            (false, true) => return Err(RunError::NoRun { dir: path }),
+            _ => {}
+        }
+        fs::create_dir_all(&path).map_err(RunError::write(&path))?;
+        let lock = lock(&path)?;
+        let directory = Directory { path, _lock: lock };
+        if resume {
+            directory.check_recipe(recipe, &recorded)?;
+        }
+        Ok(directory)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes recipe and manifest down. Of a resumed run the plugins must be those it began with: with
+    /// other bytes the same samples might get other scores.
+    pub fn record(&self, recipe: &Recipe, manifest: &Manifest, resume: bool) -> Result<(), RunError> {
+        let path = self.path.join(MANIFEST);
+        if resume && path.exists() {
+            let text = fs::read(&path).map_err(RunError::read(&path))?;
+            let before: Manifest = serde_json::from_slice(&text)
+                .map_err(|e| RunError::Malformed { path: path.clone(), reason: e.to_string() })?;
+            let keys = changed_plugins(&before.plugins, &manifest.plugins);
+            if !keys.is_empty() {
+                return Err(RunError::RecipeChanged { dir: self.path.clone(), keys });
+            }
+        }
+        let text = serde_json::to_string_pretty(manifest).unwrap_or_default();
+        write_whole(&path, &(text + "\n"))?;
+        // Last: its presence says that there is a run.
+        write_whole(&self.path.join(RECIPE), &recipe.resolved_toml())
+    }
+
+    fn check_recipe(&self, recipe: &Recipe, recorded: &Path) -> Result<(), RunError> {
+        let before = Recipe::load(recorded)
+            .map_err(|e| RunError::Malformed { path: recorded.to_owned(), reason: e.to_string() })?;
+        let keys = changed_keys(&before, recipe);
+        if keys.is_empty() { Ok(()) } else { Err(RunError::RecipeChanged { dir: self.path.clone(), keys }) }
+    }
+}
+
+/// The recipe of the run in `dir`.
+pub fn recorded_recipe(dir: &Path) -> Result<Recipe, RunError> {
+    let path = dir.join(RECIPE);
+    if !path.exists() {
+        return Err(RunError::NoRun { dir: dir.to_owned() });
+    }
+    Recipe::load(&path).map_err(|e| RunError::Malformed { path, reason: e.to_string() })
+}
+
+fn lock(dir: &Path) -> Result<File, RunError> {
+    let path = dir.join(".lock");
+    let file = File::create(&path).map_err(RunError::write(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(RunError::RunLocked { dir: dir.to_owned() }),
+        Err(TryLockError::Error(e)) => Err(RunError::write(&path)(e)),
+    }
+}
+
+/// Writes aside and renames, so that a reader never sees half a file.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), RunError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let aside = path.with_file_name(name);
+    fs::write(&aside, text).map_err(RunError::write(&aside))?;
+    fs::rename(&aside, path).map_err(RunError::write(path))
+}
+
+/// Keys in which two recipes differ so that one cannot go on where the other stopped. What is logged,
+/// measured and kept may change; so may the number of steps, unless the learning rate depends on it.
+fn changed_keys(before: &Recipe, now: &Recipe) -> Vec<String> {
+    let value = |recipe: &Recipe| serde_json::to_value(recipe).unwrap_or_default();
+    let mut keys = Vec::new();
+    differences("", &value(before), &value(now), &mut keys);
+    let constant = now.train.schedule == Schedule::Constant;
+    let free = |key: &str| {
+        ["run.", "log.", "eval.", "train.micro-batch-tokens", "rollout.max-running"]
+            .iter()
+            .any(|f| key.starts_with(f))
+            || (constant && key == "train.steps")
+    };
+    keys.retain(|key| !free(key));
+    keys
+}
+
+fn differences(at: &str, before: &Value, now: &Value, keys: &mut Vec<String>) {
+    match (before, now) {
+        (Value::Object(a), Value::Object(b)) => {
+            let mut names: Vec<&String> = a.keys().chain(b.keys().filter(|k| !a.contains_key(*k))).collect();
+            names.sort();
+            for name in names {
+                let inner = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                let get = |o: &serde_json::Map<String, Value>| o.get(name).cloned().unwrap_or_default();
+                differences(&inner, &get(a), &get(b), keys);
+            }
+        }
+        (a, b) if a == b => {}
+        _ => keys.push(at.to_owned()),
+    }
+}
+
+fn changed_plugins(before: &[PluginRecord], now: &[PluginRecord]) -> Vec<String> {
+    let digest = |record: &PluginRecord, list: &[PluginRecord]| {
+        list.iter().find(|r| r.role == record.role && r.name == record.name).map(|r| r.digest.clone())
+    };
+    let changed = now.iter().filter(|r| digest(r, before).is_some_and(|d| d != r.digest));
+    changed.map(|r| format!("the bytes of {} plugin `{}`", r.role, r.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn differences_are_named_by_their_full_key() {
+        let before = json!({"train": {"steps": 3, "warmup": 0}, "seed": 1});
+        let now = json!({"train": {"steps": 4, "warmup": 0}, "seed": 1, "filter": [1]});
+        let mut keys = Vec::new();
+        differences("", &before, &now, &mut keys);
+        assert_eq!(keys, ["filter", "train.steps"]);
+    }
+
+    #[test]
+    fn a_directory_has_one_owner_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = lock(dir.path()).unwrap();
+        assert!(matches!(lock(dir.path()), Err(RunError::RunLocked { .. })));
+        drop(owner);
+        lock(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_plugin_with_other_bytes_is_another_plugin() {
+        let record = |digest: &str| PluginRecord {
+            role: "reward".into(),
+            name: "math-answer".into(),
+            path: "a.wasm".into(),
+            digest: digest.into(),
+            grants: Vec::new(),
+            config: json!({}),
+        };
+        assert!(changed_plugins(&[record("1")], &[record("1")]).is_empty());
+        assert_eq!(
+            changed_plugins(&[record("1")], &[record("2")]),
+            ["the bytes of reward plugin `math-answer`"]
+        );
+    }
+}

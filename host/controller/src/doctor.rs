@@ -1,0 +1,346 @@
+//! Everything that can be found out about a recipe without training: what `whet doctor` tells.
+//!
+//! Every check runs, whatever an earlier one found, as far as it does not need what is missing.
+
+use crate::plugins::Plugins;
+use crate::policy::Judgement;
+use crate::setup::{self, LoadedModel};
+use crate::{RunError, options};
+use tch::Kind;
+use whet_recipe::data::{Finding as DataFinding, Row, Rows, WarningKind};
+use whet_recipe::{ByteSize, ModelNumbers, Recipe};
+use whet_trajectory::{FinishReason, Group, GroupId, Message, Role, Sample, SampleId};
+
+/// Rows named one by one; beyond that they are counted.
+const NAMED: usize = 5;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// As it should be.
+    Fine,
+    /// A run would work, perhaps not as meant.
+    Warning,
+    /// A run would fail, or learn from wrong scores.
+    Problem,
+}
+
+/// One thing that was found out.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// What was looked at, as in `model` or `data.train`.
+    pub subject: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is the case.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Looks at everything. `explain` puts an error into words, since words are made in one place.
+pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<String>)) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let plugins = check(&mut findings, "plugins", explain, || setup::start_plugins(recipe));
+    if let Some((_, plugins)) = &plugins {
+        findings.extend(plugins.records.iter().map(|record| {
+            let grants = if record.grants.is_empty() { "none".to_owned() } else { record.grants.join(", ") };
+            let digest = record.digest.get(..19).unwrap_or(&record.digest);
+            fine(&record.role, format!("`{}` loads ({digest}…; grants: {grants})", record.name))
+        }));
+    }
+    let train = check(&mut findings, "data.train", explain, || Ok(whet_recipe::data::train(&recipe.data)?));
+    let test = match recipe.data.test.is_empty() {
+        true => None,
+        false => check(&mut findings, "data.test", explain, || Ok(whet_recipe::data::test(&recipe.data)?)),
+    };
+    for (subject, rows) in [("data.train", &train), ("data.test", &test)] {
+        let Some(rows) = rows else { continue };
+        findings.extend(data_findings(subject, rows));
+        if let Some((_, plugins)) = &plugins {
+            findings.push(label_findings(subject, &rows.rows, plugins));
+        }
+    }
+    if let (Some(train), Some(test)) = (&train, &test) {
+        let shared = whet_recipe::data::overlap(train, test);
+        if let Some(finding) = overlap_finding(shared.len()) {
+            findings.push(finding);
+        }
+    }
+    if let Some(model) = check(&mut findings, "model", explain, || setup::load_model(recipe)) {
+        findings.push(model_finding(recipe, &model));
+        for (subject, rows) in [("data.train", train), ("data.test", test)] {
+            let Some(rows) = rows else { continue };
+            let prompts = || setup::prompts_of(subject, recipe, rows.rows, &model.checkpoint);
+            if let Some(set) = check(&mut findings, subject, explain, prompts) {
+                findings.push(prompt_finding(subject, &set));
+            }
+        }
+        findings.push(memory_finding(recipe, &model));
+    }
+    findings
+}
+
+fn check<T>(
+    findings: &mut Vec<Finding>,
+    subject: &str,
+    explain: &dyn Fn(&RunError) -> (String, Option<String>),
+    what: impl FnOnce() -> Result<T, RunError>,
+) -> Option<T> {
+    match what() {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let (message, help) = explain(&error);
+            findings.push(Finding { subject: subject.into(), severity: Severity::Problem, message, help });
+            None
+        }
+    }
+}
+
+fn data_findings(subject: &str, rows: &Rows) -> Vec<Finding> {
+    let (statistics, signs) = whet_recipe::data::lint(rows);
+    let [shortest, median, longest] = statistics.prompt_chars;
+    let mut findings = vec![fine(
+        subject,
+        format!(
+            "{} rows, {} labelled ({} different labels), questions of {shortest} to {longest} characters (median {median})",
+            statistics.rows, statistics.labelled, statistics.distinct_labels
+        ),
+    )];
+    for sign in signs {
+        let (message, help) = data_words(&sign);
+        findings.push(warning(subject, message, help));
+    }
+    for odd in rows.warnings.iter().take(NAMED) {
+        findings.push(warning(
+            subject,
+            format!("{}: {}", odd.origin, odd_words(&odd.kind)),
+            "look at the row",
+        ));
+    }
+    if rows.warnings.len() > NAMED {
+        let more = rows.warnings.len() - NAMED;
+        findings.push(warning(
+            subject,
+            format!("{more} more rows are odd in the same ways"),
+            "look at the rows",
+        ));
+    }
+    findings
+}
+
+fn data_words(sign: &DataFinding) -> (String, &'static str) {
+    match sign {
+        DataFinding::MissingLabels { missing, first } => (
+            format!("{missing} rows have no label, the first at {first}"),
+            "a reward that needs the label cannot grade them: add labels or leave the rows out",
+        ),
+        DataFinding::NoLabels => (
+            "no row has a label".into(),
+            "set data.columns.label, if the reward compares with a reference answer",
+        ),
+        DataFinding::OneLabel { label } => (
+            format!("every row has the label {label:?}: a constant answer earns the full reward"),
+            "mix in rows with other answers",
+        ),
+        DataFinding::DominantLabel { label, percent } => (
+            format!(
+                "{percent} % of the rows have the label {label:?}: a constant answer earns most of the reward"
+            ),
+            "balance the rows",
+        ),
+        DataFinding::DuplicatePrompts { repeated, first } => (
+            format!("{repeated} rows repeat an earlier prompt, the first {} that of {}", first.1, first.0),
+            "remove the repetitions",
+        ),
+        DataFinding::ConflictingLabels { rows, first } => (
+            format!("{rows} rows ask the same with another label, as {} and {}", first.0, first.1),
+            "decide which label is right",
+        ),
+    }
+}
+
+fn odd_words(kind: &WarningKind) -> String {
+    match kind {
+        WarningKind::RepeatedKey { key } => {
+            format!("the key `{key}` stands twice in one object; the last one counts")
+        }
+        WarningKind::EndsWithAnswer => {
+            "the conversation ends with an answer, which the model would continue".into()
+        }
+        WarningKind::MessagesAsText => "the prompt is text that looks like a list of messages".into(),
+    }
+}
+
+/// Gives every label to the rewards as if the model had answered exactly that.
+fn label_findings(subject: &str, rows: &[Row], plugins: &Plugins) -> Finding {
+    let (mut graded, mut full, mut failures) = (0, 0, Vec::new());
+    let mut best = f64::NEG_INFINITY;
+    let mut rewards = Vec::new();
+    for row in rows {
+        let Some(label) = &row.label else { continue };
+        match plugins.scorer.score(&answered_with(row, label)).pop() {
+            Some(Judgement::Scored { reward, .. }) => {
+                graded += 1;
+                best = best.max(reward);
+                rewards.push(reward);
+            }
+            other => {
+                let note = other.and_then(|j| j.note()).unwrap_or_default();
+                failures.push(format!("{}: {note}", row.origin));
+            }
+        }
+    }
+    full += rewards.iter().filter(|r| **r == best).count();
+    if !failures.is_empty() {
+        let more = failures.len().saturating_sub(NAMED);
+        let mut message =
+            format!("the reward cannot grade {} of {} labels:", failures.len(), failures.len() + graded);
+        for failure in failures.iter().take(NAMED) {
+            message.push_str(&format!("\n     {failure}"));
+        }
+        if more > 0 {
+            message.push_str(&format!("\n     and {more} more"));
+        }
+        let help = "correct these labels, or choose a reward that can read them: samples of such rows are never scored";
+        return Finding {
+            subject: subject.into(),
+            severity: Severity::Problem,
+            message,
+            help: Some(help.into()),
+        };
+    }
+    if graded == 0 {
+        return fine(subject, "no label to grade".into());
+    }
+    if full < graded {
+        return warning(
+            subject,
+            format!("answered with their own label, {full} of {graded} rows earn the best reward of {best}"),
+            "if a right answer must have another form than the bare label, this is as it should be",
+        );
+    }
+    fine(subject, format!("the reward grades all {graded} labels; each answered with itself earns {best}"))
+}
+
+fn answered_with(row: &Row, label: &str) -> Group {
+    let sample = Sample {
+        id: SampleId(format!("{}/label", row.id)),
+        completion: vec![Message::text(Role::Assistant, label)],
+        response: label.to_owned(),
+        finish: FinishReason::Stop,
+        prompt_tokens: 1,
+        response_tokens: 1,
+        turns: 1,
+        environment_rewards: Vec::new(),
+    };
+    Group {
+        id: GroupId(row.id.clone()),
+        prompt: row.prompt.clone(),
+        label: row.label.clone(),
+        metadata: row.metadata.clone(),
+        samples: vec![sample],
+    }
+}
+
+fn overlap_finding(shared: usize) -> Option<Finding> {
+    (shared > 0).then(|| {
+        warning(
+            "data.test",
+            format!("{shared} test prompts are trained on too, so the measured gain is partly memory"),
+            "remove them from data.train",
+        )
+    })
+}
+
+fn prompt_finding(subject: &str, set: &setup::PromptSet) -> Finding {
+    let longest = set.prompts.iter().map(|p| p.ids.len()).max().unwrap_or(0);
+    if set.too_long > 0 {
+        return warning(
+            subject,
+            format!(
+                "{} of {} rows are longer than data.max-prompt-tokens and would be left out",
+                set.too_long, set.rows
+            ),
+            "raise data.max-prompt-tokens, if these rows matter",
+        );
+    }
+    fine(subject, format!("all {} prompts render; the longest has {longest} tokens", set.rows))
+}
+
+fn model_finding(recipe: &Recipe, model: &LoadedModel) -> Finding {
+    let weights: usize = model.checkpoint.weights.values().map(tch::Tensor::numel).sum();
+    let config = &model.checkpoint.config;
+    fine(
+        "model",
+        format!(
+            "`{}` loads: {:.1} M weights, {} layers, {} on {:?}{}",
+            recipe.model.source,
+            weights as f64 / 1e6,
+            config.layers,
+            options::kind_name(model.kind),
+            model.device,
+            if model.checkpoint.template.is_some() { "" } else { ", no chat template" }
+        ),
+    )
+}
+
+fn memory_finding(recipe: &Recipe, model: &LoadedModel) -> Finding {
+    let estimate = whet_recipe::estimate(&numbers(recipe, model), recipe);
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    let parts: Vec<String> = estimate
+        .parts
+        .iter()
+        .filter(|(_, b)| *b >= 1 << 20)
+        .map(|(name, b)| format!("{name} {}", mib(*b)))
+        .collect();
+    let message = format!("about {} ({})", mib(estimate.total()), parts.join(", "));
+    match available_memory() {
+        Some(ByteSize(free)) if model.device == tch::Device::Cpu && estimate.total() > free => warning(
+            "memory",
+            format!("{message}; {} are free", mib(free)),
+            "set train.gradient-checkpointing, lower train.micro-batch-tokens or rollout.kv-budget, or train a [model.lora]",
+        ),
+        _ => fine("memory", message),
+    }
+}
+
+fn numbers(recipe: &Recipe, model: &LoadedModel) -> ModelNumbers {
+    let config = &model.checkpoint.config;
+    let adapters = recipe.model.lora.as_ref().map_or(0, |lora| {
+        let targeted = |name: &str| {
+            let module = name.strip_suffix(".weight").and_then(|n| n.rsplit('.').next());
+            lora.targets.iter().any(|t| Some(t.as_str()) == module)
+        };
+        let linear = config.tensors().into_iter().filter(|(name, shape)| targeted(name) && shape.len() == 2);
+        linear.map(|(_, shape)| u64::from(lora.rank) * (shape[0] + shape[1]) as u64).sum()
+    });
+    ModelNumbers {
+        parameters: model.checkpoint.weights.values().map(|w| w.numel() as u64).sum(),
+        layers: config.layers as u64,
+        hidden_size: config.hidden_size as u64,
+        intermediate_size: config.intermediate_size as u64,
+        heads: config.heads as u64,
+        kv_heads: config.kv_heads as u64,
+        head_dim: config.head_dim as u64,
+        vocab_size: config.vocab_size as u64,
+        adapter_parameters: adapters,
+        compute_bytes: if model.kind == Kind::Float { 4 } else { 2 },
+    }
+}
+
+/// Memory that the system could give to a program now; unknown where it does not say.
+fn available_memory() -> Option<ByteSize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    Some(ByteSize(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10))
+}
+
+fn fine(subject: &str, message: String) -> Finding {
+    Finding { subject: subject.into(), severity: Severity::Fine, message, help: None }
+}
+
+fn warning(subject: &str, message: String, help: &str) -> Finding {
+    Finding { subject: subject.into(), severity: Severity::Warning, message, help: Some(help.into()) }
+}

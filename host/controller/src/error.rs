@@ -1,0 +1,207 @@
+//! Why a run cannot start or go on.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why a run cannot start or go on. Everything up to the last checkpoint is safe.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A file could not be written.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The run's logs could not be written.
+    #[error(transparent)]
+    Observe(#[from] whet_observe::ObserveError),
+    /// The run directory already holds a run, and nobody said to resume it.
+    #[error("`{}` already holds a run", dir.display())]
+    RunExists {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// There is no run to resume.
+    #[error("`{}` holds no run to resume", dir.display())]
+    NoRun {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// Another process is writing to the run directory.
+    #[error("`{}` is in use by another process", dir.display())]
+    RunLocked {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// The recipe is not the one that the run began with.
+    #[error("the recipe differs from the one that the run in `{}` began with: {}", dir.display(), keys.join(", "))]
+    RecipeChanged {
+        /// The run directory.
+        dir: PathBuf,
+        /// The keys that differ.
+        keys: Vec<String>,
+    },
+    /// A checkpoint's files do not match its manifest.
+    #[error("the checkpoint `{}` is damaged: {why}", path.display())]
+    TornCheckpoint {
+        /// Its folder.
+        path: PathBuf,
+        /// What does not match.
+        why: String,
+    },
+    /// The model cannot be loaded, saved or placed on the device.
+    #[error(transparent)]
+    Model(#[from] whet_model::ModelError),
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] whet_recipe::data::DataErrors),
+    /// The model has no chat template, but the recipe wants conversations.
+    #[error("the model `{model}` has no chat template")]
+    NoTemplate {
+        /// Its source.
+        model: String,
+    },
+    /// The chat template refuses a row.
+    #[error("the chat template refuses the prompt of {row}: {reason}")]
+    Template {
+        /// The row's place, as `file:line`.
+        row: String,
+        /// The template's own words.
+        reason: String,
+    },
+    /// No row is left to train or to measure on.
+    #[error(
+        "no row of {what} is left: of {all}, {too_long} are longer than data.max-prompt-tokens and {filtered} were filtered out"
+    )]
+    NoRows {
+        /// `data.train` or `data.test`.
+        what: &'static str,
+        /// Rows in the files.
+        all: usize,
+        /// Rows with too long a prompt.
+        too_long: usize,
+        /// Rows that a filter dropped.
+        filtered: usize,
+    },
+    /// A prompt and its longest response do not fit the model.
+    #[error("a prompt of {prompt} tokens and rollout.max-tokens = {response} need {} positions; the model has {limit}", prompt + response)]
+    TooLong {
+        /// Tokens of the longest prompt.
+        prompt: usize,
+        /// Longest response.
+        response: usize,
+        /// Positions of the model.
+        limit: usize,
+    },
+    /// A plugin's file is not there.
+    #[error("there is no plugin `{name}`: looked for {}", searched.join(", "))]
+    NoPlugin {
+        /// As the recipe has it.
+        name: String,
+        /// Where it was looked for.
+        searched: Vec<String>,
+    },
+    /// A plugin was not admitted.
+    #[error("{role} plugin `{name}`: {source}")]
+    PluginLoad {
+        /// `reward`, `filter` or `advantage`.
+        role: &'static str,
+        /// As the recipe has it.
+        name: String,
+        /// Why.
+        #[source]
+        source: whet_plugin_host::LoadError,
+    },
+    /// A filter or advantage plugin failed; there is no sample to blame it on.
+    #[error("{role} plugin `{name}` failed: {failure}")]
+    PluginCall {
+        /// `filter` or `advantage`.
+        role: &'static str,
+        /// As the recipe has it.
+        name: String,
+        /// What happened.
+        failure: whet_trajectory::Failure,
+    },
+    /// Too many samples have no score because a plugin failed.
+    #[error(
+        "{failed} of {all} samples have no score because a reward plugin failed, more than on-failure.abort-above = {abort_above} allows; most often: {example}"
+    )]
+    TooManyFailures {
+        /// Samples without a score.
+        failed: usize,
+        /// Samples of the step.
+        all: usize,
+        /// The recipe's limit.
+        abort_above: f64,
+        /// The most frequent failure.
+        example: String,
+    },
+    /// The rollout engine reported an error.
+    #[error("rollout engine: {0}")]
+    Engine(#[from] whet_rollout::EngineError),
+    /// The rollout engine is gone.
+    #[error("the rollout engine died with {missing} of {all} responses outstanding")]
+    EngineDied {
+        /// Responses that never came.
+        missing: usize,
+        /// Responses asked for.
+        all: usize,
+    },
+    /// The rollout engine answers no more.
+    #[error(
+        "the rollout engine gave no response for {silence:?}; {missing} of {all} are outstanding, among them {example}"
+    )]
+    EngineStalled {
+        /// How long nothing came.
+        silence: Duration,
+        /// Responses that have not come.
+        missing: usize,
+        /// Responses asked for.
+        all: usize,
+        /// One that is missing.
+        example: String,
+    },
+    /// A worker that scores is gone.
+    #[error(
+        "a scoring thread ended early with {missing} of {all} groups without a score; this is a defect of the host"
+    )]
+    ScorerDied {
+        /// Groups without a score.
+        missing: usize,
+        /// Groups in all.
+        all: usize,
+    },
+    /// The trainer refused a batch, or its state cannot be saved or loaded.
+    #[error("trainer: {0}")]
+    Trainer(#[from] whet_trainer::TrainError),
+    /// A file of the run directory does not hold what it should.
+    #[error("`{}` cannot be used: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl RunError {
+    pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        move |source| RunError::Write { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        move |source| RunError::Read { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,130 @@
+//! The recipe's words in the words of the crates that do the work.
+
+use tch::{Device, Kind};
+use whet_algorithm::{Correction, Kl, KlEstimator, Reduction};
+use whet_recipe::{CorrectionKind, Dtype, Recipe};
+use whet_rollout::Sampling;
+use whet_trainer::{
+    AdamW, Decay, KlTerm, LoraOptions, LossOptions, Objective, OldPolicy, Ratio, Schedule, TrainOptions,
+};
+
+/// Models below this many weights compute in fp32 where the recipe leaves it open: they are too small to
+/// gain from bf16, and are what exactness is tested on.
+const TINY: usize = 20_000_000;
+
+/// The precision that the recipe asks for; `weights` is the number of the model's weights.
+pub fn kind(dtype: Dtype, weights: usize) -> Kind {
+    match dtype {
+        Dtype::Fp32 => Kind::Float,
+        Dtype::Bf16 => Kind::BFloat16,
+        Dtype::Auto if weights < TINY => Kind::Float,
+        Dtype::Auto => Kind::BFloat16,
+    }
+}
+
+/// A precision as recipes write it.
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::BFloat16 => "bf16",
+        Kind::Float => "fp32",
+        _ => "other",
+    }
+}
+
+/// How training samples are drawn.
+pub fn sampling(recipe: &Recipe) -> Sampling {
+    let rollout = &recipe.rollout;
+    Sampling {
+        temperature: rollout.temperature,
+        top_p: rollout.top_p,
+        top_k: rollout.top_k,
+        min_p: rollout.min_p,
+        max_tokens: rollout.max_tokens,
+        stop: rollout.stop.clone(),
+        stop_ids: rollout.stop_ids.clone(),
+        ignore_eos: false,
+    }
+}
+
+/// How answers are drawn when the model is measured: stops as in training, all else by `[eval]`.
+pub fn evaluation_sampling(recipe: &Recipe) -> Sampling {
+    let eval = recipe.eval.clone().unwrap_or_default();
+    let max_tokens = if recipe.eval.is_some() { eval.max_tokens } else { recipe.rollout.max_tokens };
+    Sampling {
+        temperature: eval.temperature,
+        top_p: 1.0,
+        top_k: 0,
+        min_p: 0.0,
+        max_tokens,
+        ..sampling(recipe)
+    }
+}
+
+/// The loss.
+pub fn loss(recipe: &Recipe) -> LossOptions {
+    let algorithm = &recipe.algorithm;
+    let kl = (algorithm.kl.coefficient > 0.0).then(|| KlTerm {
+        estimator: match algorithm.kl.estimator {
+            whet_recipe::KlEstimator::K1 => KlEstimator::plain(Kl::K1),
+            whet_recipe::KlEstimator::K2 => KlEstimator::plain(Kl::K2),
+            whet_recipe::KlEstimator::K3 => KlEstimator::bounded(Kl::K3),
+        },
+        coefficient: algorithm.kl.coefficient,
+    });
+    LossOptions {
+        old: OldPolicy::Trainer,
+        ratio: Ratio { clamp_log: Some(20.0), ..Ratio::default() },
+        objective: Objective::Clip {
+            low: algorithm.clip_low,
+            high: algorithm.clip_high,
+            dual: None,
+            cap: None,
+        },
+        kl,
+        correction: match algorithm.correction.kind {
+            CorrectionKind::None => None,
+            CorrectionKind::Tis => Some(Correction::truncated(algorithm.correction.cap)),
+        },
+        reduction: match algorithm.reduction {
+            whet_recipe::Reduction::TokenMean => Reduction::TokenMean,
+            whet_recipe::Reduction::SeqMeanTokenMean => Reduction::SequenceMeanTokenMean,
+        },
+        // Greedy rollouts have no tempered distribution; the model's own is the nearest.
+        temperature: if recipe.rollout.temperature > 0.0 { recipe.rollout.temperature } else { 1.0 },
+    }
+}
+
+/// The trainer.
+pub fn train(recipe: &Recipe, kind: Kind, device: Device) -> TrainOptions {
+    let train = &recipe.train;
+    let updates = train.steps * (recipe.algorithm.epochs * recipe.algorithm.minibatches) as u64;
+    TrainOptions {
+        kind,
+        device,
+        lora: recipe.model.lora.as_ref().map(|lora| LoraOptions {
+            rank: lora.rank as usize,
+            alpha: lora.alpha,
+            modules: lora.targets.iter().map(|t| t.as_str().to_owned()).collect(),
+            seed: recipe.seed,
+        }),
+        adam: AdamW {
+            lr: train.learning_rate,
+            beta1: train.betas[0],
+            beta2: train.betas[1],
+            eps: train.eps,
+            weight_decay: train.weight_decay,
+        },
+        schedule: Schedule {
+            warmup: train.warmup,
+            decay: match train.schedule {
+                whet_recipe::Schedule::Constant => Decay::Constant,
+                whet_recipe::Schedule::Linear => Decay::Linear { steps: updates, floor: 0.0 },
+                whet_recipe::Schedule::Cosine => Decay::Cosine { steps: updates, floor: 0.0 },
+            },
+        },
+        clip_norm: (train.grad_clip > 0.0).then_some(train.grad_clip),
+        micro_batch_tokens: train.micro_batch_tokens,
+        gradient_checkpointing: train.gradient_checkpointing,
+        reference: recipe.algorithm.kl.coefficient > 0.0,
+    }
+}

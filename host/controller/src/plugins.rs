@@ -1,0 +1,184 @@
+//! The plugins of a run: found, admitted, and written down.
+
+use crate::RunError;
+use crate::score::{Reward, Scorer};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use whet_plugin_host::{AdvantagePlugin, Digest, FilterPlugin, Grants, Host, Limits, LoadError, Use};
+use whet_recipe::{PluginUse, Recipe};
+
+/// A plugin with the name by which people know it.
+pub struct Named<P> {
+    /// As the recipe has it.
+    pub name: String,
+    /// The plugin.
+    pub plugin: P,
+}
+
+/// All plugins of a run.
+pub struct Plugins {
+    /// The rewards.
+    pub scorer: Scorer,
+    /// The filters, in order.
+    pub filters: Vec<Named<FilterPlugin>>,
+    /// The advantage estimator, if it is a plugin.
+    pub advantage: Option<Named<AdvantagePlugin>>,
+    /// What the run directory records about each.
+    pub records: Vec<PluginRecord>,
+}
+
+/// What the run directory records about a plugin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PluginRecord {
+    /// `reward`, `filter` or `advantage`.
+    pub role: String,
+    /// As the recipe has it.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// `sha256:…` of the component.
+    pub digest: String,
+    /// What the recipe grants it.
+    pub grants: Vec<String>,
+    /// Its configuration.
+    pub config: serde_json::Value,
+}
+
+/// Loads every plugin that the recipe names.
+pub fn load_plugins(host: &Host, recipe: &Recipe) -> Result<Plugins, RunError> {
+    let mut records = Vec::new();
+    let mut rewards = Vec::new();
+    for reward in &recipe.reward {
+        let admitted = Admitted::new(host, "reward", &reward.plugin, recipe, &mut records)?;
+        rewards.push(Reward {
+            name: admitted.name(),
+            weight: reward.weight,
+            weights: reward.weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
+            plugin: host.reward(&admitted.bytes, &admitted.terms).map_err(|e| admitted.refused(e))?,
+        });
+    }
+    let mut filters = Vec::new();
+    for filter in &recipe.filter {
+        let admitted = Admitted::new(host, "filter", filter, recipe, &mut records)?;
+        let plugin = host.filter(&admitted.bytes, &admitted.terms).map_err(|e| admitted.refused(e))?;
+        filters.push(Named { name: admitted.name(), plugin });
+    }
+    let advantage = match &recipe.advantage {
+        None => None,
+        Some(advantage) => {
+            let admitted = Admitted::new(host, "advantage", advantage, recipe, &mut records)?;
+            let plugin = host.advantage(&admitted.bytes, &admitted.terms).map_err(|e| admitted.refused(e))?;
+            Some(Named { name: admitted.name(), plugin })
+        }
+    };
+    let scorer = Scorer { rewards, retries: recipe.on_failure.retries };
+    Ok(Plugins { scorer, filters, advantage, records })
+}
+
+/// Where a plugin's file is: a text with a path separator or `.wasm` is a path, anything else the name of
+/// a standard plugin.
+pub fn find_plugin(name: &str) -> Result<PathBuf, RunError> {
+    if name.ends_with(".wasm") || name.contains(['/', '\\']) {
+        let path = PathBuf::from(name);
+        let searched = vec![path.display().to_string()];
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(RunError::NoPlugin { name: name.into(), searched })
+        };
+    }
+    let candidates: Vec<PathBuf> =
+        standard_folders().into_iter().map(|dir| dir.join(format!("{name}.wasm"))).collect();
+    match candidates.iter().find(|path| path.is_file()) {
+        Some(path) => Ok(path.clone()),
+        None => Err(RunError::NoPlugin {
+            name: name.into(),
+            searched: candidates.iter().map(|p| p.display().to_string()).collect(),
+        }),
+    }
+}
+
+/// Folders that may hold the standard plugins: beside an installed program (`bin/whet`,
+/// `share/whet/plugins`), and in a checkout (`target/release/whet`, `plugins/dist`).
+pub fn standard_folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Ok(program) = std::env::current_exe().and_then(|p| p.canonicalize()) {
+        for (depth, dir) in program.ancestors().skip(1).take(4).enumerate() {
+            if depth == 1 {
+                folders.push(dir.join("share/whet/plugins"));
+            }
+            if depth >= 2 {
+                folders.push(dir.join("plugins/dist"));
+            }
+        }
+    }
+    folders.push(Path::new("plugins/dist").to_owned());
+    folders
+}
+
+/// A component that was read, and the terms on which it is to run.
+#[derive(Debug)]
+struct Admitted {
+    role: &'static str,
+    /// As the recipe has it.
+    plugin: String,
+    bytes: Vec<u8>,
+    terms: Use,
+}
+
+impl Admitted {
+    fn new(
+        host: &Host,
+        role: &'static str,
+        plugin: &PluginUse,
+        recipe: &Recipe,
+        records: &mut Vec<PluginRecord>,
+    ) -> Result<Self, RunError> {
+        let path = find_plugin(&plugin.plugin)?;
+        let bytes = std::fs::read(&path).map_err(RunError::read(&path))?;
+        let refused = |source| RunError::PluginLoad { role, name: plugin.plugin.clone(), source };
+        let digest = host.inspect(&bytes).map_err(refused)?.digest;
+        records.push(PluginRecord {
+            role: role.into(),
+            name: plugin.plugin.clone(),
+            path,
+            digest: digest.to_string(),
+            grants: plugin.grants.iter().map(ToString::to_string).collect(),
+            config: plugin.config.clone().into(),
+        });
+        let terms = terms(plugin, recipe).map_err(refused)?;
+        Ok(Admitted { role, plugin: plugin.plugin.clone(), bytes, terms })
+    }
+
+    /// The name without folders and ending: it prefixes component names.
+    fn name(&self) -> String {
+        let stem = Path::new(&self.plugin).file_stem().map(|s| s.to_string_lossy().into_owned());
+        stem.unwrap_or_else(|| self.plugin.clone())
+    }
+
+    fn refused(&self, source: LoadError) -> RunError {
+        RunError::PluginLoad { role: self.role, name: self.plugin.clone(), source }
+    }
+}
+
+/// The recipe's terms in the host's words. `log` needs no grant, so it is not passed on.
+fn terms(plugin: &PluginUse, recipe: &Recipe) -> Result<Use, LoadError> {
+    let grants = plugin.grants.iter().map(ToString::to_string).filter(|g| g != "log");
+    let pin = plugin.digest.as_deref().map(str::parse::<Digest>).transpose();
+    Ok(Use {
+        config: plugin.config.clone().into(),
+        grants: Grants::parse(grants).map_err(|e| LoadError::Config(e.to_string()))?,
+        limits: Limits {
+            time: plugin.limits.time.0,
+            memory: usize::try_from(plugin.limits.memory.0).unwrap_or(usize::MAX),
+            ..Limits::default()
+        },
+        pin: pin.map_err(|e| LoadError::Config(e.to_string()))?,
+        profile: match plugin.profile {
+            whet_recipe::Profile::Fast => whet_plugin_host::Profile::Fast,
+            whet_recipe::Profile::Deterministic => whet_plugin_host::Profile::Deterministic,
+        },
+        seed: recipe.seed,
+        run: recipe.run.dir.display().to_string(),
+    })
+}

@@ -1,0 +1,191 @@
+//! Asking the engine and scoring what comes back, at the same time: a group is scored as soon as its last
+//! response is there, while the engine still samples the others.
+
+use crate::policy::Judgement;
+use crate::prompt::Prompt;
+use crate::score::Scorer;
+use crate::{RunError, Stop};
+use std::collections::HashMap;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use whet_observe::Console;
+use whet_rollout::{Completion, Engine, Request, Sampling};
+use whet_trajectory::{Group, GroupId, Message, Role, Sample, SampleId};
+
+/// The engine may be silent for so long before the run gives up on it. A response takes seconds; one step
+/// of a large batch on a busy machine may take minutes.
+pub const PATIENCE: Duration = Duration::from_secs(900);
+
+/// How often a waiting run looks whether somebody wants it to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// One prompt to be answered.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The group that the responses make.
+    pub group: GroupId,
+    /// The prompt.
+    pub prompt: Arc<Prompt>,
+    /// Seed of each response; their number is the number of responses.
+    pub seeds: Vec<u64>,
+}
+
+/// A prompt with its responses and what the rewards made of them, all in the order of the seeds.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// What was asked.
+    pub ask: Ask,
+    /// The responses.
+    pub completions: Vec<Completion>,
+    /// One per response.
+    pub judgements: Vec<Judgement>,
+}
+
+/// All prompts answered, in the order in which they were asked, and how long that took.
+#[derive(Debug)]
+pub struct Rollout {
+    /// One per prompt.
+    pub groups: Vec<Answered>,
+    /// Seconds until the last response.
+    pub sampling_seconds: f64,
+    /// Seconds from the last response to the last score.
+    pub scoring_seconds: f64,
+}
+
+/// Answers and scores all `asks`. With `stop`, returns `None` soon after somebody asked the run to stop.
+pub fn roll_out(
+    engine: &dyn Engine,
+    asks: Vec<Ask>,
+    sampling: &Sampling,
+    scorer: &Scorer,
+    console: &Console,
+    stop: Option<&Stop>,
+) -> Result<Option<Rollout>, RunError> {
+    let began = Instant::now();
+    let total: usize = asks.iter().map(|a| a.seeds.len()).sum();
+    let mut places = HashMap::with_capacity(total);
+    let mut requests = Vec::with_capacity(total);
+    for (slot, ask) in asks.iter().enumerate() {
+        for (k, &seed) in ask.seeds.iter().enumerate() {
+            let id = sample_id(&ask.group, k);
+            places.insert(id.clone(), (slot, k));
+            requests.push(Request {
+                id,
+                group: ask.group.clone(),
+                prompt: ask.prompt.ids.clone(),
+                sampling: sampling.clone(),
+                seed,
+            });
+        }
+    }
+    let mut waiting: Vec<Vec<Option<Completion>>> = asks.iter().map(|a| vec![None; a.seeds.len()]).collect();
+    let answers = engine.submit(requests);
+    let (jobs, queue) = mpsc::channel::<(usize, Vec<Completion>)>();
+    let queue = Mutex::new(queue);
+    let (scored, results) = mpsc::channel::<(usize, Vec<Completion>, Vec<Judgement>)>();
+    // Scoring shares the cores with sampling; two threads keep up with any engine on the same machine
+    // unless plugins wait for others, and then more threads would not use more cores.
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).clamp(1, 8);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (queue, scored, asks) = (&queue, scored.clone(), &asks);
+            scope.spawn(move || {
+                while let Some((slot, completions)) = next_job(queue) {
+                    let judgements = scorer.score(&group_of(&asks[slot], &completions));
+                    if scored.send((slot, completions, judgements)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(scored);
+        let mut last = Instant::now();
+        while !places.is_empty() {
+            match answers.recv_timeout(GLANCE) {
+                Ok(completion) => {
+                    let completion = completion?;
+                    last = Instant::now();
+                    let Some((slot, k)) = places.remove(&completion.id) else { continue };
+                    waiting[slot][k] = Some(completion);
+                    console.advance();
+                    if waiting[slot].iter().all(Option::is_some) {
+                        let completions = waiting[slot].iter_mut().filter_map(Option::take).collect();
+                        // The receiving end lives until this scope ends.
+                        let _ = jobs.send((slot, completions));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RunError::EngineDied { missing: places.len(), all: total });
+                }
+                Err(RecvTimeoutError::Timeout) if last.elapsed() > PATIENCE => {
+                    let example = places.keys().min().map_or(String::new(), SampleId::to_string);
+                    return Err(RunError::EngineStalled {
+                        silence: PATIENCE,
+                        missing: places.len(),
+                        all: total,
+                        example,
+                    });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.is_some_and(Stop::is_asked) {
+                for id in places.keys() {
+                    engine.cancel(id);
+                }
+                return Ok(None);
+            }
+        }
+        drop(jobs);
+        let sampling_seconds = began.elapsed().as_secs_f64();
+        let sampled = Instant::now();
+        let mut groups: Vec<Option<Answered>> = asks.iter().map(|_| None).collect();
+        // Plugin calls have deadlines of their own; the channel closes when every worker has ended.
+        for (slot, completions, judgements) in results {
+            groups[slot] = Some(Answered { ask: asks[slot].clone(), completions, judgements });
+        }
+        let scoring_seconds = sampled.elapsed().as_secs_f64();
+        let unscored = groups.iter().filter(|g| g.is_none()).count();
+        if unscored > 0 {
+            return Err(RunError::ScorerDied { missing: unscored, all: asks.len() });
+        }
+        Ok(Some(Rollout {
+            groups: groups.into_iter().flatten().collect(),
+            sampling_seconds,
+            scoring_seconds,
+        }))
+    })
+}
+
+/// The id of the `k`-th response of a group.
+pub fn sample_id(group: &GroupId, k: usize) -> SampleId {
+    SampleId(format!("{group}/{k}"))
+}
+
+/// The group as plugins see it.
+pub fn group_of(ask: &Ask, completions: &[Completion]) -> Group {
+    let prompt_tokens = ask.prompt.ids.len() as u32;
+    let samples = completions.iter().map(|c| Sample {
+        id: c.id.clone(),
+        completion: vec![Message::text(Role::Assistant, &c.text)],
+        response: c.text.clone(),
+        finish: c.finish,
+        prompt_tokens,
+        response_tokens: c.tokens.len() as u32,
+        turns: 1,
+        environment_rewards: Vec::new(),
+    });
+    Group {
+        id: ask.group.clone(),
+        prompt: ask.prompt.messages.clone(),
+        label: ask.prompt.label.clone(),
+        metadata: ask.prompt.metadata.clone(),
+        samples: samples.collect(),
+    }
+}
+
+/// Waits for a job; `None` when no more will come.
+fn next_job<T>(queue: &Mutex<mpsc::Receiver<T>>) -> Option<T> {
+    // A worker that panicked while it held the lock left the queue as it was.
+    queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv().ok()
+}
