@@ -1,6 +1,7 @@
 //! Whet's end-to-end tests in one binary: one module per area, so that one link step serves all.
 mod observe;
 mod gpu;
+mod golden;
 mod gradients;
 mod data;
 mod recipes;

@@ -96,6 +96,36 @@ pub fn group_relative(
     advantages
 }
 
+/// Group reward-decoupled advantage: every component is normalised in its group, then their weighted sum
+/// over the batch: `A = (s - mean(s)) / (std(s) + batch_eps)` with `s_i = Σ_k w_k (r_ik - b_ik) / (std_ik + eps)`.
+///
+/// * `components`: per reward component one value per sample; a value that is not finite is no score
+/// * `weights`: one per component
+/// * `groups`, `baseline`: as for [`group_relative`]
+///
+/// A sample without a score in any component gets 0 and leaves the batch's statistics.
+/// Source: GDPO (arXiv 2601.05242), as TRL's `normalize_then_sum`, which has 1e-4 for both eps.
+pub fn gdpo(
+    components: &[Vec<f64>],
+    weights: &[f64],
+    groups: &[u32],
+    baseline: Baseline,
+    eps: f64,
+    batch_eps: f64,
+) -> Vec<f64> {
+    let mut sums = vec![0.0; groups.len()];
+    for (rewards, weight) in components.iter().zip(weights) {
+        let advantages = group_relative(rewards, groups, baseline, Scale::Group { eps }, Singleton::Zero);
+        for (sum, advantage) in sums.iter_mut().zip(advantages) {
+            *sum += weight * advantage;
+        }
+    }
+    let scored = |i: usize| components.iter().any(|rewards| rewards.get(i).is_some_and(|r| r.is_finite()));
+    let counted: Vec<f64> = (0..sums.len()).filter(|&i| scored(i)).map(|i| sums[i]).collect();
+    let (mean, std) = (mean_of(&counted), std_of(&counted));
+    (0..sums.len()).map(|i| if scored(i) { (sums[i] - mean) / (std + batch_eps) } else { 0.0 }).collect()
+}
+
 /// The indices of every group's members, in order of appearance; a shared step of the estimators here.
 pub(crate) fn members_of(groups: &[u32]) -> BTreeMap<u32, Vec<usize>> {
     let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();

@@ -15,6 +15,6 @@ pub mod kl;
 pub mod reduction;
 
 pub use correction::{Bounds, Correction, Level, Outside};
-pub use group::{Baseline, Scale, Singleton, group_relative};
+pub use group::{Baseline, Scale, Singleton, gdpo, group_relative};
 pub use kl::{Kl, KlEstimator, KlGradient};
 pub use reduction::Reduction;

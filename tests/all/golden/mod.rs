@@ -1,0 +1,174 @@
+//! Peers' own numbers: every formula of theirs that Whet has, values and gradients.
+//!
+//! A file under `fixtures/golden` (or the directory that `WHET_GOLDEN_DIR` names) holds cases that a
+//! peer's code computed. A file is understood by its name; a name that is not known fails the test.
+
+mod advantages;
+mod corrections;
+mod divergences;
+mod format;
+mod losses;
+
+use format::{Case, Check};
+use std::path::PathBuf;
+
+/// How a file's cases are computed here.
+fn check(name: &str) -> Option<Check> {
+    advantages::check(name)
+        .or_else(|| losses::check(name))
+        .or_else(|| divergences::check(name))
+        .or_else(|| corrections::check(name))
+}
+
+/// Formulas that have no counterpart yet.
+fn waits(name: &str) -> bool {
+    // Diffusion models are not trained yet.
+    name.starts_with("flow_") || WAITING.contains(&name)
+}
+
+const WAITING: &[&str] = &[
+    "adv_cpgd_lightrft",
+    "adv_gae_areal",
+    "adv_gae_lightrft",
+    "adv_gae_nemo",
+    "adv_gae_slime",
+    "adv_gae_verl",
+    "adv_gdpo_nemo",
+    "adv_gdpo_verl",
+    "adv_gpg_verl",
+    "adv_grpo_lightrft",
+    "adv_grpo_nemo",
+    "adv_grpo_prime",
+    "adv_grpo_unirl",
+    "adv_norm_areal",
+    "adv_openrlhf",
+    "adv_opo_verl",
+    "adv_otb_verl",
+    "adv_passk_nostd_verl",
+    "adv_passk_verl",
+    "adv_reinforce_pp_baseline_verl",
+    "adv_reinforce_pp_nemo",
+    "adv_reinforce_pp_relax",
+    "adv_reinforce_pp_verl",
+    "adv_remax_verl",
+    "adv_slime",
+    "kl_full_gkd_trl",
+    "kl_full_nemo",
+    "kl_nemo",
+    "kl_topk_relax",
+    "kl_topk_verl",
+    "loss_cispo_areal",
+    "loss_cispo_nemo",
+    "loss_cispo_relax",
+    "loss_cispo_slime",
+    "loss_cispo_trl",
+    "loss_cispo_verl",
+    "loss_clip_cov_verl",
+    "loss_cpgd_lightrft",
+    "loss_cppo_unirl",
+    "loss_decoupled_ppo_areal",
+    "loss_dppo_kl_verl",
+    "loss_dppo_prime",
+    "loss_dppo_tv_verl",
+    "loss_dro_verl",
+    "loss_drpo_unirl",
+    "loss_gmpo_trl",
+    "loss_gmpo_verl",
+    "loss_grpo_clip_unirl",
+    "loss_gspo_areal",
+    "loss_gspo_nemo",
+    "loss_gspo_slime",
+    "loss_gspo_token_trl",
+    "loss_gspo_token_verl",
+    "loss_gspo_token_verl_seqadv",
+    "loss_gspo_trl",
+    "loss_is_nemo",
+    "loss_kl_cov_verl",
+    "loss_m2po_areal",
+    "loss_m2po_relax",
+    "loss_opsm_slime",
+    "loss_opsm_trl",
+    "loss_ppo_areal",
+    "loss_ppo_nemo",
+    "loss_ppo_openrlhf",
+    "loss_reinforce_verl",
+    "loss_sapo_areal",
+    "loss_sapo_relax",
+    "loss_sapo_trl",
+    "loss_sapo_verl",
+    "loss_spo_unirl",
+    "loss_value_areal",
+    "loss_value_others",
+    "loss_value_slime",
+    "loss_value_verl",
+    "loss_vespo_trl",
+    "masked_whiten_others",
+    "masked_whiten_verl",
+    "opd_adv",
+    "opd_loss_prime",
+    "opsm_mask",
+    "rc_combined_verl",
+    "rc_is_weights_verl",
+    "rc_mis_slime",
+    "rc_offpolicy_metrics_verl",
+    "rc_rejection_areal",
+    "rc_rejection_verl",
+    "reward_kl_penalty_verl",
+    "reward_overlong",
+];
+
+fn directory() -> PathBuf {
+    std::env::var_os("WHET_GOLDEN_DIR")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/golden")), PathBuf::from)
+}
+
+#[test]
+fn every_formula_gives_the_peers_numbers() {
+    tch::set_num_threads(1);
+    let directory = directory();
+    let mut names: Vec<String> = std::fs::read_dir(&directory)
+        .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
+        .filter_map(|entry| entry.expect("an entry").file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty(), "{} has no golden files", directory.display());
+    let (mut failures, mut cases, mut waiting) = (Vec::new(), 0, 0);
+    for name in &names {
+        if waits(name) {
+            waiting += 1;
+            continue;
+        }
+        let Some(check) = check(name) else {
+            failures.push(format!("{name}: no formula of this name is known"));
+            continue;
+        };
+        for case in format::read(&directory.join(format!("{name}.json"))) {
+            cases += 1;
+            let compared = std::panic::catch_unwind(|| case.compare(name, check));
+            match compared {
+                Ok(Ok(())) => {}
+                Ok(Err(reason)) => failures.push(format!("{name} {}: {reason}", case.id)),
+                Err(_) => failures.push(format!("{name} {}: panicked", case.id)),
+            }
+        }
+    }
+    eprintln!("{cases} cases of {} files, {waiting} files wait", names.len() - waiting);
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn a_wrong_number_is_noticed() {
+    let case = Case::example();
+    assert!(
+        case.compare("example", |_| Ok(vec![("loss".into(), vec![1.0]), ("grad".into(), vec![0.5, 0.0])]))
+            .is_ok()
+    );
+    for wrong in [vec![0.5, 1e-5], vec![0.5001, 0.0], vec![0.5], vec![f64::NAN, 0.0]] {
+        let compared =
+            case.compare("example", |_| Ok(vec![("loss".into(), vec![1.0]), ("grad".into(), wrong.clone())]));
+        assert!(compared.is_err(), "{wrong:?} passed for [0.5, 0.0]");
+    }
+    let missing = case.compare("example", |_| Ok(vec![("loss".into(), vec![1.0])]));
+    assert!(missing.expect_err("`grad` was not computed").contains("grad"));
+}
