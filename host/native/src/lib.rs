@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod cuda;
 pub mod environment;
+pub mod heap;
 pub mod map;
 pub mod gemm;
 mod lanes;

@@ -103,6 +103,9 @@ impl Trainer {
         if options.micro_batch_tokens == 0 {
             return Err(TrainError::Options("a micro-batch needs at least one token".into()));
         }
+        if !options.device.is_cuda() {
+            whet_native::heap::keep_freed_memory();
+        }
         let _guard = tch::no_grad_guard();
         let (kind, device) = (options.kind, options.device);
         let copy = |weights: &Weights| -> Weights {
