@@ -148,9 +148,7 @@ impl Bench<'_> {
         let request = json!({ "sequences": sequences, "prompt_tokens": 64, "new_tokens": 128 });
         let (mut own, mut other) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
-            let arguments =
-                ["--sequences", &sequences.to_string(), "--prompt-tokens", "64", "--new-tokens", "128"];
-            own.push(self.example("decode_speed", &arguments)?);
+            own.extend(self.example("decode_speed", &[&sequences.to_string(), "64", "128"])?);
             if let Some(peer) = &mut peer {
                 other.push(number(&peer.ask(&request)?, "tokens_per_second")?);
             }
