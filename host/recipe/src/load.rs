@@ -73,8 +73,9 @@ impl Recipe {
                 table.shift_remove(key);
             }
         }
-        // A recipe came from TOML, so it is never beyond TOML: no nulls, no integers above 63 bits.
-        toml::to_string_pretty(&value).unwrap_or_default()
+        // What was loaded came from TOML. Only a recipe built by hand can be beyond it (a null in a plugin's
+        // configuration, a seed above 63 bits), and then the file says so instead of standing empty.
+        toml::to_string_pretty(&value).unwrap_or_else(|e| format!("# This recipe is beyond TOML: {e}\n"))
     }
 }
 
