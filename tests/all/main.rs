@@ -8,3 +8,4 @@ mod gradients;
 mod data;
 mod recipes;
 mod rollout;
+mod models;

@@ -68,6 +68,9 @@ pub struct Decoder {
     /// The shape.
     pub config: Config,
     embedding: Tensor,
+    /// The padding token, whose row gets no gradient as an input: transformers' embedding has it so,
+    /// and some models end turns with it. -1 where there is none.
+    padding: i64,
     layers: Vec<Layer>,
     norm: Tensor,
     head: Option<Tensor>,
@@ -113,6 +116,7 @@ impl Decoder {
         Ok(Decoder {
             config: config.clone(),
             embedding: get("model.embed_tokens.weight")?,
+            padding: padding(config),
             layers: layers.collect::<Result<_, ModelError>>()?,
             norm: get("model.norm.weight")?,
             head: if config.tied { None } else { Some(get("lm_head.weight")?) },
@@ -144,7 +148,7 @@ impl Decoder {
 
     /// Rows of the embedding: `[T]` i64 to `[T, H]`.
     pub fn embed(&self, ids: &Tensor) -> Tensor {
-        Tensor::embedding(&self.embedding, ids, -1, false, false)
+        Tensor::embedding(&self.embedding, ids, self.padding, false, false)
     }
 
     /// Decoder layer `i`: `[T, H]` to `[T, H]`.
@@ -166,7 +170,7 @@ impl Decoder {
             k = rms_norm(&k, k_norm, self.config.norm_eps);
         }
         let (cos, sin) = packed.tables(&self.config.rope, self.config.head_dim, h.kind());
-        let [q, k] = [q, k].map(|t| rotate(&t, cos, sin));
+        let [q, k] = [q, k].map(|t| rotate(&t, &cos, &sin));
         layer.o.forward(&attention(&q, &k, &v, packed))
     }
 
@@ -186,6 +190,11 @@ impl Decoder {
         let x = (0..self.layers.len()).fold(embedded, |x, i| self.layer(i, &x, packed));
         self.norm(&x)
     }
+}
+
+fn padding(config: &Config) -> i64 {
+    let id = config.raw.get("pad_token_id").and_then(serde_json::Value::as_i64);
+    id.filter(|id| (0..config.vocab_size as i64).contains(id)).unwrap_or(-1)
 }
 
 /// Every tensor of the configuration is there, in its shape.

@@ -162,3 +162,90 @@ fn q6_k(block: &[u8], y: &mut [f32]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::GgmlType;
+
+    /// Two blocks of a fixed pattern of bytes with round scales; the expected numbers were made from
+    /// the same bytes by `gguf.quants.dequantize` of ggml's own Python package.
+    #[test]
+    fn blocks_have_the_values_that_ggml_gives_them() {
+        let scale = [[0, 2].as_slice(), &[0]];
+        for (kind, halves, first, last, sum, weighted) in [
+            (GgmlType::Q4_0, scale[1], [-1.5, 1.0, 3.5, -2.0], [-2.25, -4.5, 6.0, 3.75], 6.75, 730.25),
+            (
+                GgmlType::Q4_1,
+                scale[0],
+                [7.75, 2.25, 4.75, 1.75],
+                [-4.125, -5.625, -7.875, -9.375],
+                -56.75,
+                -6989.5,
+            ),
+            (GgmlType::Q5_0, scale[1], [4.5, -6.5, 4.0, -1.5], [1.5, 11.25, 9.75, 7.5], 27.0, 1362.5),
+            (
+                GgmlType::Q5_1,
+                scale[0],
+                [12.25, 14.75, 9.25, 11.75],
+                [-18.375, -7.875, -9.375, -23.625],
+                -121.5,
+                -14761.25,
+            ),
+            (
+                GgmlType::Q8_0,
+                scale[1],
+                [42.5, 61.0, -48.5, -30.0],
+                [-90.0, 74.25, 46.5, 18.75],
+                -51.5,
+                -639.25,
+            ),
+            (
+                GgmlType::Q4K,
+                scale[0],
+                [63.5, 141.0, 218.5, 48.0],
+                [-241.875, 20.625, -35.625, -73.125],
+                -1111.25,
+                96348.125,
+            ),
+            (
+                GgmlType::Q5K,
+                scale[0],
+                [451.0, 32.5, 358.0, 187.5],
+                [5.625, -21.375, -25.875, -28.875],
+                -27886.25,
+                -1172337.25,
+            ),
+            (
+                GgmlType::Q6K,
+                &[208],
+                [-217.5, 696.0, -1174.5, -261.0],
+                [381.0, 2095.5, -2190.75, -2000.25],
+                4148.75,
+                700170.5,
+            ),
+        ] {
+            let size = kind.block().1;
+            let mut bytes: Vec<u8> = (0..2 * size).map(|i| ((i * 37 + 11) % 251) as u8).collect();
+            for (block, sign) in [(0, 1.0), (1, -1.5)] {
+                for (&at, scale) in halves.iter().zip([0.5, 0.25]) {
+                    let half = half::f16::from_f32(scale * sign).to_le_bytes();
+                    bytes[block * size + at..][..2].copy_from_slice(&half);
+                }
+            }
+            let values = kind.dequantise(&bytes);
+            let n = values.len();
+            assert_eq!((&values[..4], &values[n - 4..]), (first.as_slice(), last.as_slice()), "{kind:?}");
+            assert_eq!(values.iter().map(|&v| f64::from(v)).sum::<f64>(), sum, "{kind:?}");
+            let by_place = values.iter().enumerate().map(|(i, &v)| f64::from(v) * ((i % 97) + 1) as f64);
+            assert_eq!(by_place.sum::<f64>(), weighted, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn plain_floats_are_read_as_they_are() {
+        let bytes: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        assert_eq!(GgmlType::F32.dequantise(&bytes), [1.5, -2.0]);
+        assert_eq!(GgmlType::F16.dequantise(&half::f16::from_f32(0.25).to_le_bytes()), [0.25]);
+        assert_eq!(GgmlType::Bf16.dequantise(&half::bf16::from_f32(-3.0).to_le_bytes()), [-3.0]);
+    }
+}

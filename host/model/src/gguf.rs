@@ -267,8 +267,12 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
         let end = self.at.checked_add(length).filter(|&end| end <= self.bytes.len());
-        let end =
-            end.ok_or_else(|| format!("it ends in the middle of its header, at byte {}", self.bytes.len()))?;
+        let end = end.ok_or_else(|| {
+            format!(
+                "it ends in the middle of its header, at byte {}; the file is only partly there",
+                self.bytes.len()
+            )
+        })?;
         let taken = &self.bytes[self.at..end];
         self.at = end;
         Ok(taken)
@@ -292,7 +296,13 @@ impl<'a> Reader<'a> {
     fn count(&mut self) -> Result<usize, String> {
         let count = self.u64()?;
         let left = (self.bytes.len() - self.at) as u64;
-        if count > left { Err(format!("a count of {count} exceeds the file")) } else { Ok(count as usize) }
+        if count > left {
+            Err(format!(
+                "it counts {count} entries where {left} bytes are left; the file is damaged or only partly there"
+            ))
+        } else {
+            Ok(count as usize)
+        }
     }
 
     fn text(&mut self) -> Result<String, String> {

@@ -6,7 +6,7 @@
 
 use crate::error::ModelError;
 use crate::rope::Rope;
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use tch::{Device, Kind, Tensor};
 
 /// A shared prefix and its branches, as rows of a [`Packed`].
@@ -38,7 +38,7 @@ impl Tree {
 }
 
 /// Token rows of several trees. What depends only on positions (rotary tables, masks) is computed
-/// once, at the first layer that needs it.
+/// at the first layer that needs it and shared by the others.
 #[derive(Debug)]
 pub struct Packed {
     /// Token ids, `[T]` i64.
@@ -47,8 +47,15 @@ pub struct Packed {
     pub positions: Tensor,
     /// The trees, in order of their rows; together they cover every row once.
     pub trees: Vec<Tree>,
-    tables: OnceCell<(Tensor, Tensor)>,
-    masks: Vec<OnceCell<Tensor>>,
+    cache: RefCell<Cache>,
+}
+
+/// What the layers of one model share; another model, or the same in another kind, replaces it.
+#[derive(Debug, Default)]
+struct Cache {
+    tables: Option<(Rope, usize, Kind, Tensor, Tensor)>,
+    /// By rows of prefix and longest branch.
+    masks: Vec<(i64, i64, Tensor)>,
 }
 
 impl Packed {
@@ -79,9 +86,8 @@ impl Packed {
         Ok(Packed {
             ids: Tensor::from_slice(&ids).to_device(device),
             positions: Tensor::from_slice(&positions).to_device(device),
-            masks: trees.iter().map(|_| OnceCell::new()).collect(),
             trees,
-            tables: OnceCell::new(),
+            cache: RefCell::default(),
         })
     }
 
@@ -104,24 +110,34 @@ impl Packed {
         self.trees.last().map_or(0, |t| t.start + t.rows())
     }
 
-    /// Rotary tables, `[T, 1, head_dim]`; one `Packed` serves one model and kind.
-    pub(crate) fn tables(&self, rope: &Rope, head_dim: usize, kind: Kind) -> &(Tensor, Tensor) {
-        self.tables.get_or_init(|| {
-            let _guard = tch::no_grad_guard();
-            rope.tables(head_dim, &self.positions, kind)
-        })
+    /// Rotary tables, `[T, 1, head_dim]` each.
+    pub(crate) fn tables(&self, rope: &Rope, head_dim: usize, kind: Kind) -> (Tensor, Tensor) {
+        let mut cache = self.cache.borrow_mut();
+        if let Some((r, d, k, cos, sin)) = &cache.tables
+            && (r, *d, *k) == (rope, head_dim, kind)
+        {
+            return (cos.shallow_clone(), sin.shallow_clone());
+        }
+        let _guard = tch::no_grad_guard();
+        let (cos, sin) = rope.tables(head_dim, &self.positions, kind);
+        cache.tables = Some((rope.clone(), head_dim, kind, cos.shallow_clone(), sin.shallow_clone()));
+        (cos, sin)
     }
 
-    /// What a branch of tree `tree` may see, to be added to its scores: `[L, prefix + L]` with 0 or
-    /// -inf, where `L` is the longest branch.
+    /// What rows of a branch may see, to be added to their scores: `[longest, prefix + longest]` with
+    /// 0 or -inf.
     ///
     /// Shorter branches need no mask of their own: their padding comes last, and causality hides it.
-    pub(crate) fn mask(&self, tree: usize, kind: Kind) -> &Tensor {
-        self.masks[tree].get_or_init(|| {
-            let (prefix, longest) = (self.trees[tree].prefix as i64, self.trees[tree].longest() as i64);
-            let future =
-                Tensor::full([longest, prefix + longest], f64::NEG_INFINITY, (kind, self.ids.device()));
-            future.triu(prefix + 1)
-        })
+    pub(crate) fn mask(&self, prefix: i64, longest: i64, kind: Kind) -> Tensor {
+        let mut cache = self.cache.borrow_mut();
+        cache.masks.retain(|(.., mask)| mask.kind() == kind);
+        if let Some((.., mask)) = cache.masks.iter().find(|(p, l, _)| (*p, *l) == (prefix, longest)) {
+            return mask.shallow_clone();
+        }
+        let _guard = tch::no_grad_guard();
+        let future = Tensor::full([longest, prefix + longest], f64::NEG_INFINITY, (kind, self.ids.device()));
+        let mask = future.triu(prefix + 1);
+        cache.masks.push((prefix, longest, mask.shallow_clone()));
+        mask
     }
 }

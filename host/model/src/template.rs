@@ -8,6 +8,7 @@
 mod clock;
 mod dumps;
 mod python;
+mod rewrite;
 
 use minijinja::value::{Kwargs, Serde, Value as Jinja};
 use minijinja::{Environment, Error, ErrorKind, State, syntax::SyntaxConfig};
@@ -87,7 +88,7 @@ impl ChatTemplate {
         for (name, source) in [("default", Some(source)), ("tool_use", tool_use)] {
             if let Some(source) = source {
                 environment
-                    .add_template_owned(name, generation_tags_as_calls(source))
+                    .add_template_owned(name, rewrite::for_minijinja(source))
                     .map_err(|e| TemplateError::Malformed { reason: reason(&e), line: e.line() })?;
             }
         }
@@ -154,7 +155,7 @@ impl ChatTemplate {
     /// # Errors
     /// When the text is malformed or fails.
     pub fn render_text(&self, source: &str, context: &Map<String, Value>) -> Result<String, TemplateError> {
-        let source = generation_tags_as_calls(source);
+        let source = rewrite::for_minijinja(source);
         let template = self.environment.template_from_named_str("text", &source);
         let template =
             template.map_err(|e| TemplateError::Malformed { reason: reason(&e), line: e.line() })?;
@@ -225,36 +226,6 @@ fn generation(state: &mut State, kwargs: Kwargs) -> Result<String, Error> {
     let body = caller.call(state, &[])?;
     let mark = |name: &str| state.lookup(name).map(|v| v.to_string()).unwrap_or_default();
     Ok(format!("{}{body}{}", mark(MARKS[0]), mark(MARKS[1])))
-}
-
-/// Writes the generation tags as call blocks, with their white space control.
-fn generation_tags_as_calls(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(at) = rest.find("{%") {
-        let (before, tag) = rest.split_at(at);
-        out.push_str(before);
-        let inner = &tag[2..];
-        let (control, name) = match inner.strip_prefix(['-', '+']) {
-            Some(name) => (&inner[..1], name.trim_start()),
-            None => ("", inner.trim_start()),
-        };
-        let word_end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-        let (word, after) = name.split_at(word_end);
-        let replacement = match word {
-            "generation" => format!("call {GENERATION}()"),
-            "endgeneration" => "endcall".to_owned(),
-            _ => {
-                out.push_str("{%");
-                rest = inner;
-                continue;
-            }
-        };
-        out.push_str(&format!("{{%{control} {replacement}"));
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }
 
 fn failed(error: &Error) -> TemplateError {

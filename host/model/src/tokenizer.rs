@@ -94,6 +94,27 @@ impl Tokenizer {
         Ok(encoding.get_ids().iter().copied().zip(offsets).collect())
     }
 
+    /// Token ids of a text, and for each whether it lies in one of the byte ranges `spans`, which are
+    /// in order and apart: what `assistant_masks` is in transformers.
+    ///
+    /// # Errors
+    /// When the tokenizer has no token for a part of the text.
+    pub fn encode_with_mask(
+        &self,
+        text: &str,
+        spans: &[std::ops::Range<usize>],
+    ) -> Result<(Vec<u32>, Vec<bool>), ModelError> {
+        let encoded = self.encode_with_offsets(text, false)?;
+        let mut spans = spans.iter().peekable();
+        Ok(encoded
+            .into_iter()
+            .map(|(id, bytes)| {
+                while spans.next_if(|span| span.end <= bytes.start).is_some() {}
+                (id, spans.peek().is_some_and(|span| span.start < bytes.end && bytes.start < span.end))
+            })
+            .unzip())
+    }
+
     /// Token ids of a text in which special tokens are only text: what a person wrote cannot end a turn.
     ///
     /// # Errors
@@ -187,6 +208,11 @@ impl Stream {
     /// When the tokenizer's decoder fails.
     pub fn finish(self) -> Result<String, ModelError> {
         let text = self.tokenizer.decode(&self.ids, self.skip_special)?;
-        Ok(text.strip_prefix(&self.prefix).unwrap_or_default().to_owned())
+        if let Some(rest) = text.strip_prefix(&self.prefix) {
+            return Ok(rest.to_owned());
+        }
+        // Bytes that complete no character can spoil the decoding of those before them, which is out.
+        let last = self.ids.get(self.prefix_index..).unwrap_or_default();
+        self.tokenizer.decode(last, self.skip_special)
     }
 }
