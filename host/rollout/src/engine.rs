@@ -85,7 +85,9 @@ impl EmbeddedEngine {
             }
         });
         let thread = thread.map_err(|e| EngineError::Start(format!("cannot start a thread: {e}")))?;
-        started.recv().unwrap_or_else(|_| Err(EngineError::Start("its thread ended while it copied the weights".into())))?;
+        started.recv().unwrap_or_else(|_| {
+            Err(EngineError::Start("its thread ended while it copied the weights".into()))
+        })?;
         Ok(EmbeddedEngine { commands: Some(commands), version, thread: Some(thread) })
     }
 
@@ -149,7 +151,11 @@ impl Engine for EmbeddedEngine {
         self.send(Command::Cancel(id.clone()));
     }
 
-    fn update_weights(&self, version: WeightVersion, weights: Vec<(String, Tensor)>) -> Result<(), EngineError> {
+    fn update_weights(
+        &self,
+        version: WeightVersion,
+        weights: Vec<(String, Tensor)>,
+    ) -> Result<(), EngineError> {
         let (reply, answer) = channel();
         self.send(Command::Update(version, weights, reply));
         answer.recv().unwrap_or_else(|_| Err(stopped()))

@@ -94,7 +94,8 @@ impl<T: Number + view::Element> Packed<T> {
         let (cos, sin) = self.config.rope.tables(self.config.head_dim, &range, <T as view::Element>::KIND);
         let (cos, sin) = (cos.contiguous(), sin.contiguous());
         let failed = |e: view::ViewError| EngineError::Model(format!("rotary tables: {e}"));
-        let (cos, sin): (&[T], &[T]) = (view::slice(&cos).map_err(failed)?, view::slice(&sin).map_err(failed)?);
+        let (cos, sin): (&[T], &[T]) =
+            (view::slice(&cos).map_err(failed)?, view::slice(&sin).map_err(failed)?);
         for position in 0..until - have {
             let at = position * 2 * half;
             // The first half of the tables' sine is negated, the second is the sine.
@@ -144,10 +145,14 @@ impl<T: Number + view::Element> Packed<T> {
 
         for (i, layer) in weights.layers.iter().enumerate() {
             let norm = |x: &[T], weight: &[T], out: &mut [T]| {
-                each_row(out, hidden, |i, out| rms_norm(isa, &x[i * hidden..(i + 1) * hidden], weight, eps, out));
+                each_row(out, hidden, |i, out| {
+                    rms_norm(isa, &x[i * hidden..(i + 1) * hidden], weight, eps, out)
+                });
             };
             norm(&rows.x, &layer.input_norm, &mut rows.normed);
-            timed(&mut gemm, || linear(isa, &rows.normed, &layer.qkv, layer.qkv_bias.as_deref(), &mut rows.qkv));
+            timed(&mut gemm, || {
+                linear(isa, &rows.normed, &layer.qkv, layer.qkv_bias.as_deref(), &mut rows.qkv)
+            });
             each_row(&mut rows.qkv, q + 2 * kv, |i, row| {
                 if let Some([q_norm, k_norm]) = &layer.qk_norm {
                     let before = row[..q + kv].to_vec();
@@ -177,7 +182,8 @@ impl<T: Number + view::Element> Packed<T> {
                 let head = |scores: &mut Vec<f32>, row: usize, out: &mut [T]| {
                     let r = index[row];
                     let (prefix, own) = seen[r.run];
-                    let prefix = prefix.map_or(Span { blocks: &[], len: 0 }, |p| Span { blocks: &p.blocks, len: p.len });
+                    let prefix = prefix
+                        .map_or(Span { blocks: &[], len: 0 }, |p| Span { blocks: &p.blocks, len: p.len });
                     let own = Span { blocks: &own.blocks, len: r.own + 1 };
                     let query = &qkv[row * (q + 2 * kv)..][..q];
                     attend(isa, shape, i, query, scale, [prefix, own], scores, out);
@@ -185,10 +191,18 @@ impl<T: Number + view::Element> Packed<T> {
                 let outs = rows.attended.par_chunks_mut(q).enumerate();
                 outs.for_each_init(Vec::new, |scores, (row, out)| head(scores, row, out));
             });
-            timed(&mut gemm, || linear_add(isa, &rows.attended, &layer.o, layer.o_bias.as_deref(), &mut rows.x));
+            timed(&mut gemm, || {
+                linear_add(isa, &rows.attended, &layer.o, layer.o_bias.as_deref(), &mut rows.x)
+            });
             norm(&rows.x, &layer.post_norm, &mut rows.normed);
             timed(&mut gemm, || {
-                linear_gated(isa, &rows.normed, &layer.gate_up, layer.gate_up_bias.as_deref(), &mut rows.gated);
+                linear_gated(
+                    isa,
+                    &rows.normed,
+                    &layer.gate_up,
+                    layer.gate_up_bias.as_deref(),
+                    &mut rows.gated,
+                );
                 linear_add(isa, &rows.gated, &layer.down, layer.down_bias.as_deref(), &mut rows.x);
             });
         }

@@ -126,7 +126,9 @@ pub enum EngineError {
     #[error("the rollout engine cannot start: {0}")]
     Start(String),
     /// The model gave a logit that is not finite.
-    #[error("weights {0} give logits that are not finite; training has diverged, lower the learning rate or clip gradients")]
+    #[error(
+        "weights {0} give logits that are not finite; training has diverged, lower the learning rate or clip gradients"
+    )]
     NotFinite(WeightVersion),
     /// The model or the tokenizer failed.
     #[error("rollout failed: {0}")]
@@ -150,7 +152,11 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// When a name is missing, unknown or given twice, or a shape differs; the old weights then stay whole.
-    fn update_weights(&self, version: WeightVersion, weights: Vec<(String, Tensor)>) -> Result<(), EngineError>;
+    fn update_weights(
+        &self,
+        version: WeightVersion,
+        weights: Vec<(String, Tensor)>,
+    ) -> Result<(), EngineError>;
 
     /// Log-probabilities at temperature 1 of `ids[prompt_len..]`, each given what precedes it.
     ///

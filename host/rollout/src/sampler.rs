@@ -208,7 +208,14 @@ mod tests {
         normalise(&mut p);
         if s.top_p < 1.0 {
             let mut sum = 0.0;
-            let n = p.iter().take_while(|x| { let before = sum; sum += x.1; before < s.top_p }).count();
+            let n = p
+                .iter()
+                .take_while(|x| {
+                    let before = sum;
+                    sum += x.1;
+                    before < s.top_p
+                })
+                .count();
             p.truncate(n);
         }
         let first = p[0].1;
@@ -242,7 +249,8 @@ mod tests {
             let entropy: f64 = -expected.iter().map(|(_, p)| p * p.ln()).sum::<f64>();
             for i in 0..2000 {
                 let d = draw(Isa::detect(), &row, &s, uniform(3, i), &mut work).unwrap();
-                let (_, p) = expected.iter().find(|(t, _)| *t == d.token).unwrap_or_else(|| panic!("{s:?}: {d:?}"));
+                let (_, p) =
+                    expected.iter().find(|(t, _)| *t == d.token).unwrap_or_else(|| panic!("{s:?}: {d:?}"));
                 assert!((f64::from(d.logprob) - p.ln()).abs() < 1e-5, "{s:?}: {d:?} {}", p.ln());
                 assert!((f64::from(d.entropy) - entropy).abs() < 1e-4, "{s:?}: {d:?} {entropy}");
             }
@@ -313,7 +321,11 @@ mod tests {
                 let b = draw(isa, &narrow, &s, u, &mut Workspace::default()).unwrap();
                 assert_eq!((a.token, b.token), (want.token, want.token));
                 assert_eq!(a, b);
-                assert!((a.logprob - score(isa, &wide, a.token, &mut Workspace::default()).unwrap().logprob).abs() < 1e-6);
+                assert!(
+                    (a.logprob - score(isa, &wide, a.token, &mut Workspace::default()).unwrap().logprob)
+                        .abs()
+                        < 1e-6
+                );
             }
         }
     }

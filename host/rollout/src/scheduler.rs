@@ -112,8 +112,12 @@ impl Scheduler {
     /// Gives up prefixes that only waiting sequences hold, other than `keep`, until `need` blocks fit: without it, prefixes
     /// of sequences far back in the queue could keep the first one from ever starting.
     fn evict(&mut self, keep: PrefixId, need: usize) -> bool {
-        let mut idle: Vec<PrefixId> =
-            self.prefixes.iter().filter(|(id, p)| **id != keep && p.resident && p.running == 0).map(|(id, _)| *id).collect();
+        let mut idle: Vec<PrefixId> = self
+            .prefixes
+            .iter()
+            .filter(|(id, p)| **id != keep && p.resident && p.running == 0)
+            .map(|(id, _)| *id)
+            .collect();
         idle.sort_unstable();
         while self.used + need > self.capacity {
             let Some(prefix) = idle.pop().and_then(|id| self.prefixes.get_mut(&id).map(|p| (id, p))) else {
@@ -164,7 +168,8 @@ impl Scheduler {
 
     /// The weights have changed: who waits gets a prefix computed anew; who runs keeps the old one.
     pub fn forget_prefixes(&mut self) {
-        let old: Vec<PrefixId> = self.prefixes.iter().filter(|(_, p)| p.resident).map(|(id, _)| *id).collect();
+        let old: Vec<PrefixId> =
+            self.prefixes.iter().filter(|(_, p)| p.resident).map(|(id, _)| *id).collect();
         for id in old {
             let Some(entry) = self.prefixes.get_mut(&id) else { continue };
             let waiting = std::mem::take(&mut entry.waiting);

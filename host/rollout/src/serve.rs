@@ -117,11 +117,8 @@ impl<B: Backend> Serve<B> {
     fn work(&mut self, queue: &Receiver<Command>) {
         loop {
             let idle = self.running.is_empty() && self.waiting.is_empty();
-            let command = if idle {
-                queue.recv().map_err(|_| TryRecvError::Disconnected)
-            } else {
-                queue.try_recv()
-            };
+            let command =
+                if idle { queue.recv().map_err(|_| TryRecvError::Disconnected) } else { queue.try_recv() };
             match command {
                 Ok(command) => self.obey(command),
                 Err(TryRecvError::Disconnected) => return,
@@ -183,7 +180,10 @@ impl<B: Backend> Serve<B> {
             return Some("the prompt is empty; give at least one token".to_owned());
         }
         if let Some(id) = request.prompt.iter().find(|id| **id as usize >= self.config.vocab_size) {
-            return Some(format!("the prompt has token {id}; the model knows {} tokens", self.config.vocab_size));
+            return Some(format!(
+                "the prompt has token {id}; the model knows {} tokens",
+                self.config.vocab_size
+            ));
         }
         let (length, context) = (request.prompt.len(), self.config.max_positions);
         if length >= context {
@@ -279,7 +279,8 @@ impl<B: Backend> Serve<B> {
 
     fn start(&self, admission: Admission, pending: Pending) -> Sequence<B::Kv> {
         let sampling = &pending.request.sampling;
-        let watch = (!sampling.stop.is_empty()).then(|| StopWatch::new(&sampling.stop, self.tokenizer.stream(true)));
+        let watch =
+            (!sampling.stop.is_empty()).then(|| StopWatch::new(&sampling.stop, self.tokenizer.stream(true)));
         Sequence {
             ticket: admission.ticket,
             prefix: admission.prefix,
@@ -402,9 +403,13 @@ impl<B: Backend> Serve<B> {
         self.backend.recycle(s.own);
         let completion = ended.and_then(|finish| {
             let request = s.pending.request;
-            let stopped = s.tokens.last().is_some_and(|t| finish == FinishReason::Stop && self.is_stop_id(&request, *t));
+            let stopped = s
+                .tokens
+                .last()
+                .is_some_and(|t| finish == FinishReason::Stop && self.is_stop_id(&request, *t));
             let shown = &s.tokens[..s.tokens.len() - usize::from(stopped)];
-            let mut text = self.tokenizer.decode(shown, true).map_err(|e| EngineError::Model(e.to_string()))?;
+            let mut text =
+                self.tokenizer.decode(shown, true).map_err(|e| EngineError::Model(e.to_string()))?;
             if let Some(end) = cut(&text, &request.sampling.stop) {
                 text.truncate(end);
             }
@@ -417,7 +422,9 @@ impl<B: Backend> Serve<B> {
 
     /// The path of a rollout, with given tokens instead of drawn ones.
     fn logprobs(&mut self, ids: &[u32], prompt_len: usize) -> Result<Vec<f32>, EngineError> {
-        let unfit = |reason: String| EngineError::Model(format!("log-probabilities of {} tokens: {reason}", ids.len()));
+        let unfit = |reason: String| {
+            EngineError::Model(format!("log-probabilities of {} tokens: {reason}", ids.len()))
+        };
         if prompt_len == 0 || prompt_len > ids.len() {
             return Err(unfit(format!("a prompt of {prompt_len} tokens leaves nothing to condition on")));
         }
@@ -455,5 +462,71 @@ impl<B: Backend> Serve<B> {
             }
         }
         Ok(logprobs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Profile;
+    use crate::request::Sampling;
+    use std::sync::mpsc::channel;
+
+    /// Fails at its first step.
+    struct Broken(Profile);
+
+    impl Backend for Broken {
+        type Kv = ();
+        fn block_positions(&self) -> usize {
+            16
+        }
+        fn block_bytes(&self) -> usize {
+            16
+        }
+        fn empty(&self) {}
+        fn recycle(&mut self, _kv: ()) {}
+        fn forward(&mut self, _runs: &mut [Run<'_, ()>]) -> Result<(), EngineError> {
+            panic!("a bug")
+        }
+        fn choose(&mut self, choices: &[Choice<'_>]) -> Vec<Option<Drawn>> {
+            vec![None; choices.len()]
+        }
+        fn set_weights(&mut self, _tensors: &[(String, Tensor)]) -> Result<(), String> {
+            Ok(())
+        }
+        fn profile(&mut self) -> &mut Profile {
+            &mut self.0
+        }
+    }
+
+    #[test]
+    fn a_bug_in_the_engine_reaches_everyone_who_waits_and_everyone_who_comes_later() {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/llama");
+        let checkpoint = whet_model::load(model, tch::Kind::Float, tch::Device::Cpu).unwrap();
+        let broken = Broken(Profile::default());
+        let mut serve =
+            Serve::new(broken, checkpoint.config, checkpoint.tokenizer, 1 << 20, 1, Arc::default()).unwrap();
+        let (commands, queue) = channel();
+        let request = |id: &str| Request {
+            id: id.into(),
+            group: id.into(),
+            prompt: vec![1, 2, 3].into(),
+            sampling: Sampling::default(),
+            seed: 0,
+        };
+        let (reply, results) = channel();
+        let both = vec![request("running"), request("waiting")];
+        commands.send(Command::Submit(both, reply)).unwrap();
+        let late = std::thread::scope(|scope| {
+            scope.spawn(move || serve.until_closed(&queue));
+            for _ in 0..2 {
+                assert_eq!(results.recv().unwrap(), Err(EngineError::Stopped("a bug".into())));
+            }
+            let (reply, late) = channel();
+            commands.send(Command::Submit(vec![request("late")], reply)).unwrap();
+            drop(commands);
+            late
+        });
+        assert_eq!(late.recv().unwrap(), Err(EngineError::Stopped("a bug".into())));
     }
 }

@@ -36,7 +36,8 @@ pub(crate) struct Kv {
 
 impl Tensors {
     pub fn new(config: &Config, kind: Kind, device: Device) -> Self {
-        let weights = config.tensors().into_iter().map(|(name, shape)| (name, Tensor::zeros(shape, (kind, device))));
+        let weights =
+            config.tensors().into_iter().map(|(name, shape)| (name, Tensor::zeros(shape, (kind, device))));
         Tensors {
             config: config.clone(),
             kind,
@@ -96,7 +97,8 @@ impl Tensors {
         let keys = Tensor::arange(width as i64, (Kind::Int64, self.device));
         let mask = on_device(&seen).view([runs.len() as i64, 1, longest as i64, 1]).ge_tensor(&keys);
 
-        let mut x = Tensor::embedding(self.weight("model.embed_tokens.weight"), &on_device(&ids), -1, false, false);
+        let mut x =
+            Tensor::embedding(self.weight("model.embed_tokens.weight"), &on_device(&ids), -1, false, false);
         for layer in 0..c.layers {
             let name = |part: &str| format!("model.layers.{layer}.{part}");
             let h = self.norm(&x, &name("input_layernorm"));
@@ -121,8 +123,12 @@ impl Tensors {
                     run.own.gather(layer, run.prefix, n, width as i64)
                 })
                 .collect();
-            let batch = |side: usize| Tensor::stack(&gathered.iter().map(|g| &g[side]).collect::<Vec<_>>(), 0);
-            let query = q.index_select(0, &filled).view([runs.len() as i64, longest as i64, heads, dim]).transpose(1, 2);
+            let batch =
+                |side: usize| Tensor::stack(&gathered.iter().map(|g| &g[side]).collect::<Vec<_>>(), 0);
+            let query = q
+                .index_select(0, &filled)
+                .view([runs.len() as i64, longest as i64, heads, dim])
+                .transpose(1, 2);
             let attended = Tensor::scaled_dot_product_attention(
                 &query,
                 &batch(0),
@@ -136,7 +142,8 @@ impl Tensors {
             let attended = attended.transpose(1, 2).reshape([-1, heads * dim]).index_select(0, &places);
             x = x + self.linear(&attended, &name("self_attn.o_proj"));
             let h = self.norm(&x, &name("post_attention_layernorm"));
-            let gated = self.linear(&h, &name("mlp.gate_proj")).silu() * self.linear(&h, &name("mlp.up_proj"));
+            let gated =
+                self.linear(&h, &name("mlp.gate_proj")).silu() * self.linear(&h, &name("mlp.up_proj"));
             x = x + self.linear(&gated, &name("mlp.down_proj"));
         }
         for run in runs.iter_mut() {
@@ -148,7 +155,8 @@ impl Tensors {
         let asked = wanted.len();
         wanted.resize(asked.max(MIN_ROWS), 0);
         let h = self.norm(&x.index_select(0, &on_device(&wanted)), "model.norm");
-        let output = self.weights.get("lm_head.weight").unwrap_or_else(|| self.weight("model.embed_tokens.weight"));
+        let output =
+            self.weights.get("lm_head.weight").unwrap_or_else(|| self.weight("model.embed_tokens.weight"));
         let logits = h.linear(output, None::<&Tensor>).narrow(0, 0, asked as i64);
         logits.to_kind(Kind::Float).to_device(Device::Cpu).contiguous()
     }
@@ -228,7 +236,10 @@ impl Backend for Tensors {
     fn set_weights(&mut self, tensors: &[(String, Tensor)]) -> Result<(), String> {
         let _no_grad = tch::no_grad_guard();
         for (name, tensor) in tensors {
-            let place = self.weights.get_mut(name).ok_or_else(|| format!("tensor `{name}` has no place in the engine"))?;
+            let place = self
+                .weights
+                .get_mut(name)
+                .ok_or_else(|| format!("tensor `{name}` has no place in the engine"))?;
             place.copy_(tensor);
         }
         Ok(())

@@ -107,7 +107,8 @@ impl<T: Number + view::Element> PackedWeights<T> {
     /// Copies tensors that [`check`] has passed into place.
     pub fn set(&mut self, c: &Config, tensors: &[(String, Tensor)]) -> Result<(), String> {
         for (name, tensor) in tensors {
-            let tensor = tensor.detach().to_device(Device::Cpu).to_kind(<T as view::Element>::KIND).contiguous();
+            let tensor =
+                tensor.detach().to_device(Device::Cpu).to_kind(<T as view::Element>::KIND).contiguous();
             let values: &[T] = view::slice(&tensor).map_err(|e| format!("tensor `{name}`: {e}"))?;
             match self.place(c, name) {
                 Some(Place::Rows(matrix, first)) => matrix.set_rows(first, values),
@@ -135,6 +136,9 @@ pub(crate) fn check(c: &Config, tensors: &[(String, Tensor)]) -> Result<(), Stri
     }
     match expected.len() {
         0 => Ok(()),
-        n => Err(format!("{n} tensors are missing, among them `{}`", expected.keys().next().map_or("", |s| s.as_str()))),
+        n => Err(format!(
+            "{n} tensors are missing, among them `{}`",
+            expected.keys().next().map_or("", |s| s.as_str())
+        )),
     }
 }
