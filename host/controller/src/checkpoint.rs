@@ -61,6 +61,11 @@ impl Checkpoints {
         Ok(Checkpoints { dir: dir.to_owned(), keep: keep.max(1) })
     }
 
+    /// The checkpoints in `dir`, for reading alone.
+    pub fn look(dir: &Path) -> Self {
+        Checkpoints { dir: dir.to_owned(), keep: usize::MAX }
+    }
+
     /// Writes the checkpoint of `step`; `fill` puts the files into the folder that it is given.
     pub fn write(
         &self,

@@ -39,6 +39,12 @@ pub enum RunError {
         /// The run directory.
         dir: PathBuf,
     },
+    /// The run has no whole checkpoint.
+    #[error("the run in `{}` has no whole checkpoint yet", dir.display())]
+    NoCheckpoint {
+        /// The run directory.
+        dir: PathBuf,
+    },
     /// Another process is writing to the run directory.
     #[error("`{}` is in use by another process", dir.display())]
     RunLocked {
@@ -106,13 +112,8 @@ pub enum RunError {
         limit: usize,
     },
     /// A plugin's file is not there.
-    #[error("there is no plugin `{name}`: looked for {}", searched.join(", "))]
-    NoPlugin {
-        /// As the recipe has it.
-        name: String,
-        /// Where it was looked for.
-        searched: Vec<String>,
-    },
+    #[error(transparent)]
+    NoPlugin(#[from] whet_plugin_host::FindError),
     /// A plugin was not admitted.
     #[error("{role} plugin `{name}`: {source}")]
     PluginLoad {

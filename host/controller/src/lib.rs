@@ -15,6 +15,7 @@ pub mod policy;
 pub mod prompt;
 pub mod report;
 pub mod rollout;
+pub mod saved;
 pub mod score;
 pub mod seed;
 pub mod setup;

@@ -3,7 +3,7 @@
 use tch::{Device, Kind};
 use whet_algorithm::{Correction, Kl, KlEstimator, Reduction};
 use whet_recipe::{CorrectionKind, Dtype, Recipe};
-use whet_rollout::Sampling;
+use whet_rollout::{EngineOptions, Sampling};
 use whet_trainer::{
     AdamW, Decay, KlTerm, LoraOptions, LossOptions, Objective, OldPolicy, Ratio, Schedule, TrainOptions,
 };
@@ -28,6 +28,17 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::BFloat16 => "bf16",
         Kind::Float => "fp32",
         _ => "other",
+    }
+}
+
+/// An engine on every core with memory for about a million tokens of a small model, for what no recipe
+/// says.
+pub fn engine() -> EngineOptions {
+    EngineOptions {
+        kind: Kind::Float,
+        kv_budget_bytes: 1 << 30,
+        max_running: 256,
+        threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
     }
 }
 

@@ -75,47 +75,6 @@ pub fn load_plugins(host: &Host, recipe: &Recipe) -> Result<Plugins, RunError> {
     Ok(Plugins { scorer, filters, advantage, records })
 }
 
-/// Where a plugin's file is: a text with a path separator or `.wasm` is a path, anything else the name of
-/// a standard plugin.
-pub fn find_plugin(name: &str) -> Result<PathBuf, RunError> {
-    if name.ends_with(".wasm") || name.contains(['/', '\\']) {
-        let path = PathBuf::from(name);
-        let searched = vec![path.display().to_string()];
-        return if path.is_file() {
-            Ok(path)
-        } else {
-            Err(RunError::NoPlugin { name: name.into(), searched })
-        };
-    }
-    let candidates: Vec<PathBuf> =
-        standard_folders().into_iter().map(|dir| dir.join(format!("{name}.wasm"))).collect();
-    match candidates.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
-        None => Err(RunError::NoPlugin {
-            name: name.into(),
-            searched: candidates.iter().map(|p| p.display().to_string()).collect(),
-        }),
-    }
-}
-
-/// Folders that may hold the standard plugins: beside an installed program (`bin/whet`,
-/// `share/whet/plugins`), and in a checkout (`target/release/whet`, `plugins/dist`).
-pub fn standard_folders() -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    if let Ok(program) = std::env::current_exe().and_then(|p| p.canonicalize()) {
-        for (depth, dir) in program.ancestors().skip(1).take(4).enumerate() {
-            if depth == 1 {
-                folders.push(dir.join("share/whet/plugins"));
-            }
-            if depth >= 2 {
-                folders.push(dir.join("plugins/dist"));
-            }
-        }
-    }
-    folders.push(Path::new("plugins/dist").to_owned());
-    folders
-}
-
 /// A component that was read, and the terms on which it is to run.
 #[derive(Debug)]
 struct Admitted {
@@ -134,7 +93,7 @@ impl Admitted {
         recipe: &Recipe,
         records: &mut Vec<PluginRecord>,
     ) -> Result<Self, RunError> {
-        let path = find_plugin(&plugin.plugin)?;
+        let path = whet_plugin_host::find(&plugin.plugin)?;
         let bytes = std::fs::read(&path).map_err(RunError::read(&path))?;
         let refused = |source| RunError::PluginLoad { role, name: plugin.plugin.clone(), source };
         let digest = host.inspect(&bytes).map_err(refused)?.digest;

@@ -6,7 +6,7 @@ use crate::{RunError, options};
 use std::sync::Arc;
 use tch::{Device, Kind};
 use whet_model::Checkpoint;
-use whet_plugin_host::{Host, HostOptions};
+use whet_plugin_host::{Host, HostOptions, user_cache_dir};
 use whet_recipe::data::Row;
 use whet_recipe::{Dtype, Recipe};
 use whet_rollout::{EmbeddedEngine, EngineOptions};
@@ -62,7 +62,7 @@ pub fn load_source(source: &str, dtype: Dtype, device: Device) -> Result<LoadedM
 
 /// Starts the plugin host and loads every plugin of the recipe.
 pub fn start_plugins(recipe: &Recipe) -> Result<(Host, Plugins), RunError> {
-    let host = Host::new(HostOptions { cache_dir: cache_dir(), ..HostOptions::default() });
+    let host = Host::new(HostOptions { cache_dir: user_cache_dir(), ..HostOptions::default() });
     let plugins = load_plugins(&host, recipe)?;
     Ok((host, plugins))
 }
@@ -126,7 +126,7 @@ pub fn start_engine(recipe: &Recipe, model: &LoadedModel) -> Result<EmbeddedEngi
         kind: model.kind,
         kv_budget_bytes: usize::try_from(recipe.rollout.kv_budget.0).unwrap_or(usize::MAX),
         max_running: recipe.rollout.max_running,
-        threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        ..options::engine()
     };
     let checkpoint = &model.checkpoint;
     Ok(EmbeddedEngine::start(&checkpoint.config, &checkpoint.weights, &checkpoint.tokenizer, engine)?)
@@ -210,11 +210,4 @@ fn filter_row(prompt: &Prompt) -> whet_plugin_host::Row<'_> {
         metadata: &prompt.metadata,
         prompt_tokens: prompt.ids.len() as u32,
     }
-}
-
-/// Where compiled plugins are kept between runs; none where the system names no such place.
-fn cache_dir() -> Option<std::path::PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| std::path::PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from).or_else(home)?;
-    Some(base.join("whet/plugins"))
 }

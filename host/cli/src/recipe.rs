@@ -1,0 +1,141 @@
+//! `whet recipe new|schema|explain`.
+
+use crate::train::load;
+use crate::words::plain;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use whet_recipe::{CorrectionKind, KlEstimator, Recipe, Reduction, Scale, Starter, starter};
+
+/// Write, describe and explain recipes.
+#[derive(Debug, Args)]
+pub struct RecipeArguments {
+    #[command(subcommand)]
+    command: RecipeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RecipeCommand {
+    /// Write a recipe to begin with
+    #[command(
+        after_help = "Example:\n  whet recipe new sums.toml --train data/sums.jsonl --reward math-answer"
+    )]
+    New(New),
+    /// Print the JSON Schema of recipes, for editors
+    #[command(after_help = "Example:\n  whet recipe schema > recipe.schema.json")]
+    Schema,
+    /// Say in formulas what a recipe does
+    #[command(after_help = "Example:\n  whet recipe explain recipes/sums.toml")]
+    Explain {
+        /// The recipe
+        recipe: PathBuf,
+        /// Change a key of the recipe; may be repeated
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct New {
+    /// The file to write
+    path: PathBuf,
+    /// A folder, a .gguf file or hf://organisation/name
+    #[arg(long)]
+    model: Option<String>,
+    /// Training data
+    #[arg(long)]
+    train: Option<String>,
+    /// Test data
+    #[arg(long)]
+    test: Option<String>,
+    /// A standard plugin's name, or a path
+    #[arg(long)]
+    reward: Option<String>,
+}
+
+/// Runs one of them.
+pub fn run(arguments: RecipeArguments) -> anyhow::Result<ExitCode> {
+    match arguments.command {
+        RecipeCommand::New(new) => write_starter(new)?,
+        RecipeCommand::Schema => println!("{:#}", whet_recipe::schema()),
+        RecipeCommand::Explain { recipe, overrides } => {
+            print!("{}", explain(&load(&recipe, &overrides, None)?))
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_starter(new: New) -> anyhow::Result<()> {
+    if new.path.exists() {
+        return Err(plain(format!("`{}` exists", new.path.display()), "choose another name"));
+    }
+    let usual = Starter::default();
+    let text = starter(&Starter {
+        task: usual.task,
+        model: new.model.unwrap_or(usual.model),
+        // Test data of the starter belongs to its training data.
+        test: new.test.or(if new.train.is_some() { None } else { usual.test }),
+        train: new.train.unwrap_or(usual.train),
+        reward: new.reward.unwrap_or(usual.reward),
+    });
+    std::fs::write(&new.path, text)?;
+    println!("wrote {0}; `whet doctor {0}` checks it", new.path.display());
+    Ok(())
+}
+
+/// The recipe's algorithm in formulas.
+fn explain(recipe: &Recipe) -> String {
+    let (rollout, algorithm, train) = (&recipe.rollout, &recipe.algorithm, &recipe.train);
+    let rewards: Vec<String> = recipe
+        .reward
+        .iter()
+        .map(|r| {
+            let name = &r.plugin.plugin;
+            if r.weight == 1.0 { name.clone() } else { format!("{} · {name}", r.weight) }
+        })
+        .collect();
+    let advantage = match (&recipe.advantage, algorithm.scale) {
+        (Some(plugin), _) => format!("A = {}(rewards of the batch)", plugin.plugin),
+        (None, Scale::Group) => "A_i = (r_i - mean of the group) / (std of the group + 1e-6)".into(),
+        (None, Scale::Batch) => "A_i = (r_i - mean of the group) / (std of the batch + 1e-6)".into(),
+        (None, Scale::None) => "A_i = r_i - mean of the group".into(),
+    };
+    let mut token = format!(
+        "-min(ρ A, clip(ρ, {}, {}) A),   ρ = π(token) / π_old(token)",
+        1.0 - algorithm.clip_low,
+        1.0 + algorithm.clip_high
+    );
+    if algorithm.correction.kind == CorrectionKind::Tis {
+        token = format!("min(π_old / π_rollout, {}) · [{token}]", algorithm.correction.cap);
+    }
+    let kl = match (algorithm.kl.coefficient > 0.0, algorithm.kl.estimator) {
+        (false, _) => String::new(),
+        (true, KlEstimator::K1) => format!(" + {} · d", algorithm.kl.coefficient),
+        (true, KlEstimator::K2) => format!(" + {} · d²/2", algorithm.kl.coefficient),
+        (true, KlEstimator::K3) => format!(" + {} · (exp(-d) - 1 + d)", algorithm.kl.coefficient),
+    };
+    let kl_note = if kl.is_empty() { "" } else { "\n              d = log π - log π_reference" };
+    let reduction = match algorithm.reduction {
+        Reduction::TokenMean => "mean over all sampled tokens of the batch",
+        Reduction::SeqMeanTokenMean => "mean over responses of each one's token mean",
+    };
+    format!(
+        "step       {} prompts × {} responses of at most {} tokens, at temperature {}\n\
+         reward     r = {}\n\
+         advantage  {advantage}\n\
+         loss       {token}{kl}{kl_note}\n\
+         \x20          {reduction}\n\
+         updates    {} per step; AdamW, learning rate {:e}, gradient clipped at {}\n\
+         run        {} steps = {} responses\n",
+        rollout.prompts_per_step,
+        rollout.samples_per_prompt,
+        rollout.max_tokens,
+        rollout.temperature,
+        rewards.join(" + "),
+        algorithm.epochs * algorithm.minibatches,
+        train.learning_rate,
+        train.grad_clip,
+        train.steps,
+        train.steps * (rollout.prompts_per_step * rollout.samples_per_prompt) as u64,
+    )
+}

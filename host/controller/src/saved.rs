@@ -1,0 +1,58 @@
+//! A run's model as its checkpoints have it: for measuring, generating and exporting.
+
+use crate::checkpoint::{Checkpoints, Saved, verify};
+use crate::setup::{LoadedModel, load_model};
+use crate::{RunError, directory, options};
+use std::path::{Path, PathBuf};
+use whet_recipe::Recipe;
+use whet_trainer::Trainer;
+
+/// A trained model and where it comes from.
+pub struct SavedModel {
+    /// The run's recipe.
+    pub recipe: Recipe,
+    /// The model with the trained weights, adapters merged.
+    pub model: LoadedModel,
+    /// The trainer, for what only it can export.
+    pub trainer: Trainer,
+    /// Steps behind the weights.
+    pub step: u64,
+}
+
+/// Whether `path` is a run directory, or a checkpoint in one.
+pub fn is_run(path: &Path) -> bool {
+    path.join("recipe.resolved.toml").exists() || run_of(path).is_some()
+}
+
+/// Loads the latest whole checkpoint of a run directory, or the checkpoint that `path` itself is.
+pub fn load_saved(path: &Path) -> Result<SavedModel, RunError> {
+    let (run, saved) = match run_of(path) {
+        Some(run) => (run, verify(path)?),
+        None => (path.to_owned(), latest(path)?),
+    };
+    let recipe = directory::recorded_recipe(&run)?;
+    let mut model = load_model(&recipe)?;
+    let options = options::train(&recipe, model.kind, model.device);
+    let mut trainer = Trainer::new(&model.checkpoint.config, &model.checkpoint.weights, options)?;
+    trainer.load(&saved.path.join("trainer"))?;
+    model.checkpoint.weights = trainer.weights().into_iter().collect();
+    Ok(SavedModel { recipe, model, trainer, step: saved.step })
+}
+
+/// The run directory of `runs/x/checkpoints/step-000010`.
+fn run_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let checkpoints = path.parent().filter(|p| p.ends_with("checkpoints"))?;
+    let run = checkpoints.parent()?;
+    (name.starts_with("step-") && run.join("recipe.resolved.toml").exists()).then(|| run.to_owned())
+}
+
+fn latest(run: &Path) -> Result<Saved, RunError> {
+    let dir = run.join("checkpoints");
+    if !dir.is_dir() {
+        return Err(RunError::NoCheckpoint { dir: run.to_owned() });
+    }
+    // Looking only: a run that is writing there now keeps its unfinished folders.
+    let (latest, _) = Checkpoints::look(&dir).latest()?;
+    latest.ok_or_else(|| RunError::NoCheckpoint { dir: run.to_owned() })
+}
