@@ -21,6 +21,7 @@ mod digest;
 mod engine;
 mod error;
 mod filter;
+mod find;
 mod grant;
 mod host;
 mod limits;
@@ -34,12 +35,13 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use admission::Kind;
+pub use admission::{Kind, validate};
 pub use advantage::AdvantagePlugin;
 pub use columns::{Advantages, Batch};
 pub use digest::{Digest, DigestError};
 pub use error::{CallError, LoadError};
 pub use filter::{FilterPlugin, Row, ScoredGroup, Verdict};
+pub use find::{FindError, PLUGINS_DIR, find, standard_folders, user_cache_dir};
 pub use grant::{Grant, GrantError, Grants};
 pub use host::{Descriptor, Determinism, Host, HostOptions, Inspection, Use};
 pub use limits::{AdmissionCaps, Limits, Profile};

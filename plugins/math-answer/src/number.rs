@@ -118,7 +118,7 @@ impl<'t> Reader<'t> {
     /// An integer or a decimal: `12`, `1,250`, `1{,}250.5`, `.5`. Digits and exponent.
     fn decimal(&mut self) -> Option<(Vec<u8>, i32)> {
         let mut ahead = *self;
-        let mut digits = Vec::with_capacity(8);
+        let mut digits = Vec::new();
         if ahead.digits(&mut digits) && digits.len() <= 3 && digits[0] != 0 {
             ahead.thousands(&mut digits);
         }

@@ -5,6 +5,9 @@ use crate::value::Value;
 
 /// Bytes before the last digit that are looked at: the longest number that counts fits.
 const WINDOW: usize = 800;
+/// Reading starts at a blank at least this far before the last digit, if there is one: few numbers
+/// are longer, and one that is cut at a blank inside is seen to be part of something larger.
+const NEAR: usize = 64;
 
 /// The last number of a text.
 pub enum Last<'t> {
@@ -31,6 +34,11 @@ pub fn last_number(text: &str) -> Last<'_> {
     let mut last = Last::None;
     while reader.at <= last_digit {
         let start = reader.at;
+        if !matches!(bytes[start], b'0'..=b'9' | b'.' | b'\\') {
+            // Most bytes begin no number; those inside a character of several bytes do neither.
+            reader.at += 1;
+            continue;
+        }
         match reader.number() {
             Some(number) => {
                 let (sign, alone) = before(text, start);
@@ -48,35 +56,30 @@ pub fn last_number(text: &str) -> Last<'_> {
                 reader.at = end.max(start + 1);
             }
             None => {
-                let step = text[reader.at..].chars().next().map_or(1, char::len_utf8);
-                if bytes[reader.at].is_ascii_digit() {
+                let digits = bytes[start..].iter().take_while(|b| b.is_ascii_digit()).count();
+                if digits > 0 {
                     // Too many digits for a number: none of them may stand for it.
                     last = Last::Entangled;
-                    reader.at += bytes[reader.at..].iter().take_while(|b| b.is_ascii_digit()).count();
-                } else {
-                    reader.at += step;
                 }
+                reader.at += digits.max(1);
             }
         }
     }
     last
 }
 
-/// Where reading starts: the line of the last digit, or a blank within the window.
+/// Where reading starts: behind a line's end or a blank that is not too near to the last digit.
 fn window_start(text: &str, last_digit: usize) -> usize {
-    let bytes = text.as_bytes();
+    let bytes = &text.as_bytes()[..last_digit];
     let floor = last_digit.saturating_sub(WINDOW);
-    let line = bytes[floor..last_digit].iter().rposition(|&b| b == b'\n').map(|i| floor + i + 1);
-    let blank = || bytes[floor..last_digit].iter().position(|&b| b == b' ').map(|i| floor + i + 1);
-    match line {
+    let near = last_digit.saturating_sub(NEAR).max(floor);
+    let line = bytes[near..].iter().rposition(|&b| b == b'\n').map(|i| near + i + 1);
+    let gap = || bytes[floor..near].iter().rposition(|&b| b == b' ' || b == b'\n').map(|i| floor + i + 1);
+    match line.or_else(gap) {
         Some(start) => start,
         None if floor == 0 => 0,
-        None => blank().unwrap_or_else(|| digits_start(bytes, last_digit)),
+        None => bytes.iter().rposition(|b| !b.is_ascii_digit()).map_or(0, |i| i + 1),
     }
-}
-
-fn digits_start(bytes: &[u8], last_digit: usize) -> usize {
-    bytes[..last_digit].iter().rposition(|b| !b.is_ascii_digit()).map_or(0, |i| i + 1)
 }
 
 /// Looks at what stands before a number at `start`: the offset of its minus sign, if it has one,
