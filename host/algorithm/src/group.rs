@@ -22,6 +22,12 @@ pub enum Scale {
         /// Keeps the quotient finite.
         eps: f64,
     },
+    /// The standard deviation (n - 1) of the group's other members plus `eps`; nothing where that is 0, as in
+    /// a group of two (NeMo RL with a leave-one-out baseline).
+    Others {
+        /// Keeps the quotient finite.
+        eps: f64,
+    },
     /// The standard deviation (n - 1) of all scores of the batch plus `eps` (TRL `scale_rewards = "batch"`).
     Batch {
         /// Keeps the quotient finite.
@@ -70,7 +76,7 @@ pub fn group_relative(
         if let [only] = scores[..] {
             advantages[scored[0]] = match (singleton, scale) {
                 (Singleton::Zero, _) => 0.0,
-                (Singleton::Reward, Scale::None) => only,
+                (Singleton::Reward, Scale::None | Scale::Others { .. }) => only,
                 (Singleton::Reward, Scale::Group { eps }) => only / (1.0 + eps),
                 (Singleton::Reward, Scale::Batch { eps }) => only / (batch_std + eps),
             };
@@ -80,17 +86,164 @@ pub fn group_relative(
             continue;
         }
         let (n, mean) = (scores.len() as f64, mean_of(&scores));
-        let divisor = match scale {
-            Scale::None => 1.0,
-            Scale::Group { eps } => std_of(&scores) + eps,
-            Scale::Batch { eps } => batch_std + eps,
-        };
-        for (&i, &score) in scored.iter().zip(&scores) {
+        let group_std = std_of(&scores);
+        for (position, (&i, &score)) in scored.iter().zip(&scores).enumerate() {
+            let divisor = match scale {
+                Scale::None => 1.0,
+                Scale::Group { eps } => group_std + eps,
+                Scale::Batch { eps } => batch_std + eps,
+                Scale::Others { eps } => {
+                    let others: Vec<f64> = [&scores[..position], &scores[position + 1..]].concat();
+                    let std = std_of(&others);
+                    if std > 0.0 { std + eps } else { 1.0 }
+                }
+            };
             let centred = match baseline {
                 Baseline::Mean => score - mean,
                 Baseline::LeaveOneOut => (score - mean) * n / (n - 1.0),
             };
             advantages[i] = centred / divisor;
+        }
+    }
+    advantages
+}
+
+/// [`group_relative`] with mean and deviation of each group taken without its extremes: of `n` scores,
+/// `⌊n · trim⌋` at either end are left out, where a score remains and the group has more than two.
+///
+/// Source: UniRL `trim_outliers_ratio`. A group of one gets 0.
+pub fn group_relative_trimmed(rewards: &[f64], groups: &[u32], trim: f64, eps: f64) -> Vec<f64> {
+    let mut advantages = vec![0.0; rewards.len()];
+    for members in members_of(groups).values() {
+        let scored: Vec<usize> =
+            members.iter().copied().filter(|&i| rewards.get(i).is_some_and(|r| r.is_finite())).collect();
+        let mut sorted: Vec<f64> = scored.iter().map(|&i| rewards[i]).collect();
+        sorted.sort_by(f64::total_cmp);
+        if sorted.len() < 2 || sorted.first() == sorted.last() {
+            continue;
+        }
+        let cut = (sorted.len() as f64 * trim) as usize;
+        let kept = if sorted.len() > 2 && 2 * cut < sorted.len() {
+            &sorted[cut..sorted.len() - cut]
+        } else {
+            &sorted
+        };
+        let (mean, std) = (mean_of(kept), std_of(kept));
+        for i in scored {
+            advantages[i] = (rewards[i] - mean) / (std + eps);
+        }
+    }
+    advantages
+}
+
+/// Optimal reward baseline: `A_i = r_i - Σ_j l_j r_j / Σ_j l_j` over the group, with `l` the trained tokens.
+///
+/// A group whose samples have no trained token has no baseline to subtract; its advantages reach none.
+/// Source: OPO (arXiv 2505.23585).
+pub fn opo(rewards: &[f64], lengths: &[usize], groups: &[u32], singleton: Singleton) -> Vec<f64> {
+    each_group(rewards, groups, singleton, |members, scores| {
+        let weights: Vec<f64> = members.iter().map(|&i| lengths[i] as f64).collect();
+        let total: f64 = weights.iter().sum();
+        let weighted: f64 = weights.iter().zip(scores).map(|(w, r)| w * r).sum();
+        let baseline = if total > 0.0 { weighted / total } else { 0.0 };
+        scores.iter().map(|r| r - baseline).collect()
+    })
+}
+
+/// Group policy gradient: `A_i = α (r_i - mean_g) / norm` with `α = B / max(1, scores that are not 0)`.
+///
+/// Source: GPG (arXiv 2504.02546), as verl computes `α`.
+pub fn gpg(rewards: &[f64], groups: &[u32], norm: f64, singleton: Singleton) -> Vec<f64> {
+    let scored = rewards.iter().filter(|r| r.is_finite());
+    let (count, nonzero) = scored.fold((0, 0), |(n, k), &r| (n + 1, k + usize::from(r != 0.0)));
+    let alpha = f64::from(count) / (nonzero.max(1) as f64);
+    let centred = group_relative(rewards, groups, Baseline::Mean, Scale::None, singleton);
+    centred.into_iter().map(|a| alpha * a / norm).collect()
+}
+
+/// Pass@k: the best of a group alone gets `(r_max - r_second) / s`, the others 0; a tie for the best gives 0.
+///
+/// * `scale`: [`Scale::Group`] or [`Scale::None`]; a group of one gets 0
+///
+/// Source: Pass@k training (arXiv 2503.19595), verl `grpo_passk`.
+pub fn pass_at_k(rewards: &[f64], groups: &[u32], scale: Scale) -> Vec<f64> {
+    each_group(rewards, groups, Singleton::Zero, |_, scores| {
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        let gap = scores[order[0]] - scores[order[1]];
+        let mut advantages = vec![0.0; scores.len()];
+        advantages[order[0]] = match scale {
+            Scale::Group { eps } => gap / (std_of(scores) + eps),
+            _ => gap,
+        };
+        advantages
+    })
+}
+
+/// MaxRL: `A_i = (r_i - mean_g) / mean_g`, 0 where the mean is not positive.
+///
+/// Source: arXiv 2602.02710, prime-rl `max_rl`; meant for rewards of 0 and 1.
+pub fn max_rl(rewards: &[f64], groups: &[u32]) -> Vec<f64> {
+    each_group(rewards, groups, Singleton::Zero, |_, scores| {
+        let mean = mean_of(scores);
+        scores.iter().map(|r| if mean > 0.0 { (r - mean) / mean } else { 0.0 }).collect()
+    })
+}
+
+/// Batch-relative advantage, without groups: `A_i = (r_i - mean) / (std + eps)` with the population's deviation.
+///
+/// Source: CPGD (arXiv 2505.12504) as LightRFT computes it; its paper speaks of group statistics.
+pub fn batch_relative(rewards: &[f64], eps: f64) -> Vec<f64> {
+    let scored: Vec<f64> = rewards.iter().copied().filter(|r| r.is_finite()).collect();
+    if scored.windows(2).all(|pair| pair[0] == pair[1]) {
+        return vec![0.0; rewards.len()];
+    }
+    let (n, mean) = (scored.len() as f64, mean_of(&scored));
+    let std = std_of(&scored) * ((n - 1.0) / n).sqrt();
+    rewards.iter().map(|r| if r.is_finite() { (r - mean) / (std + eps) } else { 0.0 }).collect()
+}
+
+/// Baselines that follow the rewards of each role over a run: `A = r - b`, then `b ← decay b + (1 - decay) r`.
+///
+/// Source: role-conditioned advantage (SPIRAL, arXiv 2506.24119), prime-rl `rae`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunningBaselines {
+    /// The baseline of each role met so far; 0 before.
+    pub baselines: BTreeMap<String, f64>,
+}
+
+impl RunningBaselines {
+    /// The advantage of one reward, which then moves its role's baseline. A reward that is not finite
+    /// gives 0 and moves nothing.
+    pub fn advantage(&mut self, role: &str, reward: f64, decay: f64) -> f64 {
+        if !reward.is_finite() {
+            return 0.0;
+        }
+        let baseline = self.baselines.entry(role.to_owned()).or_insert(0.0);
+        let advantage = reward - *baseline;
+        *baseline = decay * *baseline + (1.0 - decay) * reward;
+        advantage
+    }
+}
+
+/// Applies `formula` to the finite scores of each group of at least two and spreads the results.
+fn each_group(
+    rewards: &[f64],
+    groups: &[u32],
+    singleton: Singleton,
+    formula: impl Fn(&[usize], &[f64]) -> Vec<f64>,
+) -> Vec<f64> {
+    let mut advantages = vec![0.0; rewards.len()];
+    for members in members_of(groups).values() {
+        let scored: Vec<usize> =
+            members.iter().copied().filter(|&i| rewards.get(i).is_some_and(|r| r.is_finite())).collect();
+        let scores: Vec<f64> = scored.iter().map(|&i| rewards[i]).collect();
+        if let [only] = scores[..] {
+            advantages[scored[0]] = if singleton == Singleton::Reward { only } else { 0.0 };
+        } else if scores.windows(2).any(|pair| pair[0] != pair[1]) {
+            for (&i, advantage) in scored.iter().zip(formula(&scored, &scores)) {
+                advantages[i] = advantage;
+            }
         }
     }
     advantages

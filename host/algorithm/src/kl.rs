@@ -59,6 +59,11 @@ impl KlEstimator {
         }
     }
 
+    /// Without a bound on `d`, the value in `±bound` (OpenRLHF and AReaL with 10; slime's `low_var_kl`).
+    pub fn bounded_value(kl: Kl, bound: f64) -> Self {
+        KlEstimator { clamp_value: Some(bound), ..Self::plain(kl) }
+    }
+
     /// The estimate for one token, in nats.
     pub fn value(&self, log_prob: f64, reference: f64) -> f64 {
         let mut d = reference - log_prob;

@@ -8,6 +8,7 @@ mod corrections;
 mod divergences;
 mod format;
 mod losses;
+mod token_advantages;
 
 use format::{Case, Check};
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 /// How a file's cases are computed here.
 fn check(name: &str) -> Option<Check> {
     advantages::check(name)
+        .or_else(|| token_advantages::check(name))
         .or_else(|| losses::check(name))
         .or_else(|| divergences::check(name))
         .or_else(|| corrections::check(name))
@@ -27,31 +29,6 @@ fn waits(name: &str) -> bool {
 }
 
 const WAITING: &[&str] = &[
-    "adv_cpgd_lightrft",
-    "adv_gae_areal",
-    "adv_gae_lightrft",
-    "adv_gae_nemo",
-    "adv_gae_slime",
-    "adv_gae_verl",
-    "adv_gdpo_nemo",
-    "adv_gdpo_verl",
-    "adv_gpg_verl",
-    "adv_grpo_lightrft",
-    "adv_grpo_nemo",
-    "adv_grpo_prime",
-    "adv_grpo_unirl",
-    "adv_norm_areal",
-    "adv_openrlhf",
-    "adv_opo_verl",
-    "adv_otb_verl",
-    "adv_passk_nostd_verl",
-    "adv_passk_verl",
-    "adv_reinforce_pp_baseline_verl",
-    "adv_reinforce_pp_nemo",
-    "adv_reinforce_pp_relax",
-    "adv_reinforce_pp_verl",
-    "adv_remax_verl",
-    "adv_slime",
     "kl_full_gkd_trl",
     "kl_full_nemo",
     "kl_nemo",
@@ -102,9 +79,6 @@ const WAITING: &[&str] = &[
     "loss_value_slime",
     "loss_value_verl",
     "loss_vespo_trl",
-    "masked_whiten_others",
-    "masked_whiten_verl",
-    "opd_adv",
     "opd_loss_prime",
     "opsm_mask",
     "rc_combined_verl",
@@ -113,8 +87,6 @@ const WAITING: &[&str] = &[
     "rc_offpolicy_metrics_verl",
     "rc_rejection_areal",
     "rc_rejection_verl",
-    "reward_kl_penalty_verl",
-    "reward_overlong",
 ];
 
 fn directory() -> PathBuf {
