@@ -6,6 +6,7 @@
 mod decoders;
 mod errors;
 mod gguf;
+mod hub;
 mod templates;
 mod tokenizers;
 mod trees;

@@ -39,3 +39,26 @@ fn restart() -> std::io::Result<Infallible> {
 fn restart() -> std::io::Result<Infallible> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_starts_again_with_its_arguments_and_idle_threads_that_sleep() {
+        if std::env::var_os("WHET_TEST_WAITING").is_some() {
+            wait_passively().unwrap();
+            let arguments: Vec<String> = std::env::args().skip(1).collect();
+            println!("said: {} {}", std::env::var(WAIT_POLICY).unwrap(), arguments.join(" "));
+            return;
+        }
+        let this = std::thread::current().name().unwrap().to_owned();
+        for (before, after) in [(None, "PASSIVE"), (Some("ACTIVE"), "ACTIVE")] {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", &this, "--nocapture"]).env("WHET_TEST_WAITING", "1");
+            command.env_remove(WAIT_POLICY).envs(before.map(|value| (WAIT_POLICY, value)));
+            let output = String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned();
+            assert!(output.contains(&format!("said: {after} --exact {this} --nocapture")), "{output}");
+        }
+    }
+}

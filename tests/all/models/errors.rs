@@ -20,8 +20,9 @@ fn message(source: &Path) -> String {
     load(source.to_str().unwrap(), Kind::Float, Device::Cpu).unwrap_err().to_string()
 }
 
+/// One line that has all the words.
 #[track_caller]
-fn says(message: &str, words: &[&str]) {
+pub fn says(message: &str, words: &[&str]) {
     for word in words {
         assert!(message.contains(word), "no {word:?} in: {message}");
     }
