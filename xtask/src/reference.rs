@@ -64,6 +64,7 @@ impl Rows {
             match table(schema, value) {
                 // An open table (a plugin's own options) has no keys of its own.
                 Some(nested) if properties(nested).is_some_and(|keys| !keys.is_empty()) => {
+                    self.add(schema, &name, value, required.contains(&key.as_str()));
                     self.section(schema, &format!("{name}."), nested);
                 }
                 _ => self.add(schema, &name, value, required.contains(&key.as_str())),
@@ -75,9 +76,12 @@ impl Rows {
         let default = match (value.get("default"), required) {
             (_, true) => "required".to_owned(),
             (Some(Value::Null) | None, false) => String::new(),
+            // A table's defaults are those of its keys.
+            (Some(Value::Object(_)), false) => String::new(),
             (Some(default), false) => format!("`{default}`"),
         };
-        let mut meaning = value.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let own = value.get("description").and_then(Value::as_str);
+        let mut meaning = own.unwrap_or_else(|| description(resolve(schema, value))).to_owned();
         for choice in choices(resolve(schema, value)) {
             if let (name, Some(text)) = choice {
                 let _ = write!(meaning, " `{name}`: {text}");
@@ -241,7 +245,7 @@ mod tests {
                     { "const": "a", "type": "string", "description": "The first." },
                     { "const": "b", "type": "string" },
                 ] },
-                "Limits": { "type": "object", "properties": { "time": { "type": ["string", "null"] } } },
+                "Limits": { "description": "Bounds.", "type": "object", "properties": { "time": { "type": ["string", "null"] } } },
                 "Use": { "type": "object", "required": ["plugin"], "properties": { "plugin": { "type": "string" } } },
             },
         }))
@@ -259,6 +263,7 @@ mod tests {
     #[test]
     fn nested_tables_are_dotted_keys_and_enumerations_list_their_values() {
         let page = page();
+        assert!(page.contains("| `limits` | table |  | Bounds. |"), "{page}");
         assert!(page.contains("| `limits.time` | text |"), "{page}");
         assert!(
             page.contains("| `mode` | `\"a\"`, `\"b\"` | `\"a\"` | Which \\| how. `a`: The first. |"),
