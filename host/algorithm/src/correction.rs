@@ -4,6 +4,8 @@
 //! batch shapes), and more when weights moved on since. `w = p_old / p_rollout`, bounded, repairs
 //! the expectation. The weights are constants: no gradient passes through them.
 
+use crate::kl::KlEstimator;
+
 /// Over what the ratio is formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -88,6 +90,118 @@ impl Correction {
             Outside::Zero if ratio < low || ratio > high => 0.0,
             Outside::Zero => ratio,
         }
+    }
+}
+
+/// How a rejection measures the distance of trainer and sampler at a token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Metric {
+    /// `p_old / p_rollout`; over a sequence in log space, so that the mean is the geometric one.
+    Ratio,
+    /// A divergence.
+    Divergence {
+        /// Its estimator.
+        estimator: KlEstimator,
+        /// Of the sampler from the trainer (verl, where K1 is `-log ratio`), or of the trainer from the sampler
+        /// (AReaL, where K1 is `log ratio`).
+        of_sampler: bool,
+    },
+    /// The larger of both divergences between the two-outcome distributions (AReaL).
+    Binary,
+}
+
+/// How the tokens of a sequence become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    /// Their mean.
+    Mean,
+    /// Their sum.
+    Sum,
+    /// The greatest.
+    Max,
+}
+
+/// Leaves out tokens, or whole sequences, that sampler and trainer disagree on too much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rejection {
+    /// The measure.
+    pub metric: Metric,
+    /// Over a sequence's trained tokens, or each token by itself.
+    pub over: Option<Aggregate>,
+    /// What it may be.
+    pub bounds: Bounds,
+}
+
+impl Rejection {
+    /// Which tokens of one sequence are within bounds. A sequence without a trained token is, as its measure
+    /// is 0 (and its ratio 1).
+    pub fn within(&self, old: &[f64], rollout: &[f64], mask: &[bool]) -> Vec<bool> {
+        let fits = |measure: f64| {
+            let low = self.bounds.low.unwrap_or(f64::NEG_INFINITY);
+            let high = self.bounds.high.unwrap_or(f64::INFINITY);
+            measure >= low && measure <= high
+        };
+        let Some(aggregate) = self.over else {
+            return (0..mask.len()).map(|t| fits(self.measure(old[t], rollout[t]))).collect();
+        };
+        let by_ratio = self.metric == Metric::Ratio;
+        let one = |t: usize| {
+            if by_ratio { finite(old[t] - rollout[t]) } else { self.measure(old[t], rollout[t]) }
+        };
+        let trained: Vec<f64> = (0..mask.len()).filter(|&t| mask[t]).map(one).collect();
+        let whole = match aggregate {
+            _ if trained.is_empty() => 0.0,
+            Aggregate::Sum => trained.iter().sum(),
+            Aggregate::Mean => trained.iter().sum::<f64>() / trained.len() as f64,
+            Aggregate::Max => trained.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        };
+        vec![fits(if by_ratio { whole.exp() } else { whole }); mask.len()]
+    }
+
+    fn measure(&self, old: f64, rollout: f64) -> f64 {
+        match self.metric {
+            Metric::Ratio => finite(old - rollout).exp(),
+            Metric::Divergence { estimator, of_sampler: true } => estimator.value(rollout, old),
+            Metric::Divergence { estimator, of_sampler: false } => estimator.value(old, rollout),
+            Metric::Binary => binary_kl(old, rollout).max(binary_kl(rollout, old)),
+        }
+    }
+}
+
+/// A log-ratio of two impossible events says nothing.
+fn finite(log_ratio: f64) -> f64 {
+    if log_ratio.is_finite() { log_ratio } else { 0.0 }
+}
+
+/// `KL(P || Q)` where only two outcomes are told apart: the token and all others.
+pub fn binary_kl(log_p: f64, log_q: f64) -> f64 {
+    let probability = |log: f64| log.exp().clamp(1e-8, 1.0 - 1e-8);
+    let (p, q) = (probability(log_p), probability(log_q));
+    p * (p / q).ln() + (1.0 - p) * ((1.0 - p) / (1.0 - q)).ln()
+}
+
+/// Whether any trained token of a sequence has a ratio below `threshold`: a token that the trainer holds all but
+/// impossible spoils the whole sequence (slime's veto).
+pub fn vetoed(old: &[f64], rollout: &[f64], mask: &[bool], threshold: f64) -> bool {
+    (0..mask.len()).any(|t| mask[t] && old[t] - rollout[t] < threshold.ln())
+}
+
+/// Divides all weights by their mean, so that a correction does not change the scale of the loss: the mean over
+/// trained tokens, or over the sequences' means where each sequence has one weight.
+///
+/// * `empty`: whether sequences without a trained token count, as 0 (slime), or not (verl)
+pub fn normalise(weights: &mut [Vec<f64>], masks: &[Vec<bool>], level: Level, empty: bool) {
+    let trained = |s: usize| masks[s].iter().filter(|&&m| m).count();
+    let sum = |s: usize| weights[s].iter().zip(&masks[s]).filter(|(_, m)| **m).map(|(w, _)| w).sum::<f64>();
+    let rows = 0..weights.len();
+    let mean = if level == Level::Token {
+        rows.clone().map(sum).sum::<f64>() / rows.map(trained).sum::<usize>().max(1) as f64
+    } else {
+        let counted: Vec<usize> = rows.filter(|&s| empty || trained(s) > 0).collect();
+        counted.iter().map(|&s| sum(s) / trained(s).max(1) as f64).sum::<f64>() / counted.len().max(1) as f64
+    };
+    if mean > 1e-8 {
+        weights.iter_mut().flatten().for_each(|w| *w /= mean);
     }
 }
 

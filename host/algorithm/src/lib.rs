@@ -11,6 +11,7 @@
 //! * [`shaping`]: rewards changed before advantages
 //! * [`kl`]: estimators of the divergence from a reference, per token
 //! * [`reduction`]: from token losses to the loss of a batch
+//! * [`selection`]: rules over a whole batch that pick tokens
 //! * [`correction`]: weights for tokens sampled by another policy than the one trained
 
 pub mod correction;
@@ -18,6 +19,7 @@ pub mod group;
 pub mod kl;
 pub mod optimal;
 pub mod reduction;
+pub mod selection;
 pub mod shaping;
 pub mod tokens;
 pub mod whiten;
@@ -28,4 +30,4 @@ pub use kl::{Kl, KlEstimator, KlGradient};
 pub use optimal::{Alignment, Trajectory, optimal_token_baseline};
 pub use reduction::Reduction;
 pub use tokens::Gae;
-pub use whiten::{Guard, Span, Variance, Whitening, normalise, whiten};
+pub use whiten::{Guard, Normalisation, Span, Variance, Whitening, whiten};

@@ -79,53 +79,55 @@ pub enum Span {
     Group,
 }
 
-/// `(x - mean) / (deviation + eps)` with mean and deviation each over a span of its own, or left out; 0 where
-/// `mask` is not set.
-///
-/// * `groups`: the group of each value
-/// * `leave_one_out`: the mean is that of the span's other values
+/// `(x - mean) / (deviation + eps)` with mean and deviation each over a span of its own, or left out.
 ///
 /// The deviation is that of the centred values about 0, and 1 where a span has one value and `variance` is
 /// [`Variance::Sample`]. Source: AReaL's `Normalization`.
-pub fn normalise(
-    values: &[f64],
-    mask: &[bool],
-    groups: &[u32],
-    mean: Option<Span>,
-    deviation: Option<Span>,
-    leave_one_out: bool,
-    variance: Variance,
-    eps: f64,
-) -> Vec<f64> {
-    let trained = |span: Span, i: usize| -> Vec<usize> {
-        (0..values.len()).filter(|&j| mask[j] && (span == Span::Batch || groups[j] == groups[i])).collect()
-    };
-    let centre = |i: usize| match mean {
-        None => values[i],
-        Some(span) => {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Normalisation {
+    /// Over what the mean is taken, if one is subtracted.
+    pub mean: Option<Span>,
+    /// The mean is that of the span's other values.
+    pub leave_one_out: bool,
+    /// Over what the deviation is taken, if there is one.
+    pub deviation: Option<Span>,
+    /// What the deviation's squares are divided by.
+    pub variance: Variance,
+    /// Keeps the quotient finite.
+    pub eps: f64,
+}
+
+impl Normalisation {
+    /// Normalised values, 0 where `mask` is not set; `groups` has the group of each value.
+    pub fn apply(&self, values: &[f64], mask: &[bool], groups: &[u32]) -> Vec<f64> {
+        let trained = |span: Span, i: usize| -> Vec<usize> {
+            (0..values.len())
+                .filter(|&j| mask[j] && (span == Span::Batch || groups[j] == groups[i]))
+                .collect()
+        };
+        let centre = |i: usize| {
+            let Some(span) = self.mean else { return values[i] };
             let members = trained(span, i);
             let n = members.len() as f64;
             let mean = mean_of(&members.iter().map(|&j| values[j]).collect::<Vec<_>>());
             // The mean of the others is (n mean - x) / (n - 1).
-            if leave_one_out && n > 1.0 { (values[i] - mean) * n / (n - 1.0) } else { values[i] - mean }
-        }
-    };
-    let centred: Vec<f64> = (0..values.len()).map(|i| if mask[i] { centre(i) } else { 0.0 }).collect();
-    let divide = |i: usize| match deviation {
-        None => centred[i],
-        Some(span) => {
+            if self.leave_one_out && n > 1.0 { (values[i] - mean) * n / (n - 1.0) } else { values[i] - mean }
+        };
+        let centred: Vec<f64> = (0..values.len()).map(|i| if mask[i] { centre(i) } else { 0.0 }).collect();
+        let divide = |i: usize| {
+            let Some(span) = self.deviation else { return centred[i] };
             let members = trained(span, i);
             let n = members.len() as f64;
             let squares: f64 = members.iter().map(|&j| centred[j] * centred[j]).sum();
-            let std = match variance {
+            let std = match self.variance {
                 Variance::Sample if n < 2.0 => 1.0,
                 Variance::Sample => (squares / (n - 1.0)).sqrt(),
                 Variance::Population => (squares / n).sqrt(),
             };
-            centred[i] / (std + eps)
-        }
-    };
-    (0..values.len()).map(|i| if mask[i] { divide(i) } else { 0.0 }).collect()
+            centred[i] / (std + self.eps)
+        };
+        (0..values.len()).map(|i| if mask[i] { divide(i) } else { 0.0 }).collect()
+    }
 }
 
 #[cfg(test)]

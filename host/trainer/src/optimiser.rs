@@ -213,8 +213,7 @@ mod tests {
         // torch.optim.AdamW(lr=0.1, betas=(.9,.999), eps=1e-8, weight_decay=0.1) on p=[[1,-2]] with
         // gradients [.5,-1] and then [.25,2], worked out by hand below.
         let adam = AdamW { lr: 0.1, weight_decay: 0.1, ..AdamW::default() };
-        let mut parameters =
-            vec![parameter(&Tensor::from_slice(&[1.0f64, -2.0]).view([1, 2]))];
+        let mut parameters = vec![parameter(&Tensor::from_slice(&[1.0f64, -2.0]).view([1, 2]))];
         let (mut p, mut m, mut v) = ([1.0f64, -2.0], [0.0f64; 2], [0.0f64; 2]);
         for (step, g) in [[0.5f64, -1.0], [0.25, 2.0]].into_iter().enumerate() {
             let step = step as i32 + 1;
@@ -251,8 +250,7 @@ mod tests {
     #[test]
     fn vectors_do_not_decay() {
         let decayed = |shape: &[i64]| {
-            let mut parameters =
-                vec![parameter(&Tensor::ones(shape, (Kind::Float, tch::Device::Cpu)))];
+            let mut parameters = vec![parameter(&Tensor::ones(shape, (Kind::Float, tch::Device::Cpu)))];
             parameters[0].accumulate(&Tensor::zeros(shape, (Kind::Float, tch::Device::Cpu)));
             update(&mut parameters, AdamW { weight_decay: 0.5, ..AdamW::default() }, 0.1, 1, 1.0);
             parameters[0].master.sum(Kind::Double).double_value(&[])

@@ -5,6 +5,12 @@
 //! are autograd's, with respect to the log-probabilities alone; the model's follow from them in
 //! `head`. Nothing here knows a model.
 
+mod objective;
+mod value;
+
+pub use objective::{Objective, PolicyLoss, Region, Surrogate, policy};
+pub use value::{ValueError, ValueLoss, value};
+
 use tch::{Kind, Tensor};
 use whet_algorithm::{Correction, Kl, KlEstimator, KlGradient, Reduction};
 
@@ -29,31 +35,6 @@ pub struct Ratio {
     pub level: RatioLevel,
     /// Bounds the log-ratio before the exponential, if set; no gradient passes beyond. verl and OpenRLHF: ±20.
     pub clamp_log: Option<f64>,
-}
-
-/// The policy-gradient term. `r` is the ratio, `A` the advantage, `lp` the log-probability.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Objective {
-    /// `max(-A r, -A clip(r, 1 - low, 1 + high))` (PPO; `high > low` is DAPO's clip-higher).
-    Clip {
-        /// `low`.
-        low: f64,
-        /// `high`.
-        high: f64,
-        /// Dual clip: where `A < 0`, at most `-dual A` (arXiv 1912.09729; verl's default is 3, others have none).
-        dual: Option<f64>,
-        /// Bounds `r` in the unclipped branch only (TRL `delta`, INTELLECT-2).
-        cap: Option<f64>,
-    },
-    /// `-A lp`: REINFORCE, no ratio (GPG, RLOO).
-    Reinforce,
-}
-
-impl Objective {
-    /// PPO's clip with equal bounds.
-    pub fn ppo(clip: f64) -> Self {
-        Objective::Clip { low: clip, high: clip, dual: None, cap: None }
-    }
 }
 
 /// A divergence from the reference, added to the loss.
@@ -139,23 +120,7 @@ impl LossOptions {
             }
         };
         positive("temperature", self.temperature)?;
-        if let Objective::Clip { low, high, dual, cap } = self.objective {
-            let range = "between 0 and 1";
-            if !(0.0..=1.0).contains(&low) {
-                return Err(LossError::Range { option: "clip-low", value: low, range });
-            }
-            if !(high >= 0.0 && high.is_finite()) {
-                return Err(LossError::Range { option: "clip-high", value: high, range: "0 or more" });
-            }
-            if let Some(dual) = dual
-                && dual <= 1.0
-            {
-                return Err(LossError::Range { option: "dual-clip", value: dual, range: "above 1" });
-            }
-            if let Some(cap) = cap {
-                positive("ratio-cap", cap)?;
-            }
-        }
+        self.objective.check()?;
         if let Some(kl) = self.kl {
             positive("kl coefficient", kl.coefficient)?;
         }
@@ -170,6 +135,11 @@ impl LossOptions {
         }
         Ok(())
     }
+}
+
+fn positive(option: &'static str, value: f64) -> Result<(), LossError> {
+    let range = "finite and above 0";
+    if value.is_finite() && value > 0.0 { Ok(()) } else { Err(LossError::Range { option, value, range }) }
 }
 
 /// What a loss reads, one entry per token. Masked entries are replaced, so that not even a NaN there matters.
@@ -187,6 +157,8 @@ pub struct Tokens {
     pub sequence: Tensor,
     /// Number of sequences.
     pub sequences: i64,
+    /// Tokens that a rule over the whole batch has picked, boolean; what it means is the objective's.
+    pub picked: Option<Tensor>,
 }
 
 impl Tokens {
@@ -207,31 +179,21 @@ impl Tokens {
             mask: trained.to_kind(log_prob.kind()),
             sequence: sequence.shallow_clone(),
             sequences,
+            picked: None,
         }
     }
 
     /// `Σ x` over each sequence's trained tokens, `[sequences]`.
-    fn sums(&self, x: &Tensor) -> Tensor {
+    pub fn sums(&self, x: &Tensor) -> Tensor {
         let zeros = Tensor::zeros([self.sequences], (x.kind(), x.device()));
         zeros.index_add(0, &self.sequence, &(x * &self.mask))
     }
 
     /// The mean over each sequence's trained tokens (0 for one without), at every token.
-    fn means(&self, x: &Tensor) -> Tensor {
+    pub fn means(&self, x: &Tensor) -> Tensor {
         let counts = self.sums(&self.mask).clamp_min(1.0);
         (self.sums(x) / counts).index_select(0, &self.sequence)
     }
-}
-
-/// The policy's loss, per token.
-#[derive(Debug)]
-pub struct PolicyLoss {
-    /// Loss of each token, with its graph.
-    pub loss: Tensor,
-    /// The ratio, without graph.
-    pub ratio: Tensor,
-    /// Where a bound decided the loss, boolean.
-    pub clipped: Tensor,
 }
 
 /// `r`, one entry per token.
@@ -248,32 +210,6 @@ pub fn ratio(ratio: Ratio, tokens: &Tokens) -> Tensor {
         Some(bound) => log_ratio.clamp(-bound, bound).exp(),
         None => log_ratio.exp(),
     }
-}
-
-/// The objective of every token.
-pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
-    let r = ratio(how, tokens);
-    let a = &tokens.advantage;
-    let (loss, clipped) = match objective {
-        Objective::Clip { low, high, dual, cap } => {
-            let free = cap.map_or_else(|| r.shallow_clone(), |cap| r.clamp_max(cap));
-            let (free, bound) = (-(a * free), -(a * r.clamp(1.0 - low, 1.0 + high)));
-            let loss = free.maximum(&bound);
-            let clipped = bound.detach().gt_tensor(&free.detach());
-            match dual {
-                None => (loss, clipped),
-                Some(dual) => {
-                    let negative = a.lt(0.0);
-                    let most = a * -dual;
-                    let beyond = negative.logical_and(&loss.detach().gt_tensor(&most));
-                    let loss = loss.minimum(&most).where_self(&negative, &loss);
-                    (loss, clipped.logical_or(&beyond))
-                }
-            }
-        }
-        Objective::Reinforce => (-(a * &tokens.log_prob), r.detach().isnan()),
-    };
-    PolicyLoss { loss, ratio: r.detach(), clipped }
 }
 
 /// The estimate of the divergence from the reference at every token, with its graph.
