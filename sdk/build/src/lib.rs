@@ -29,8 +29,8 @@ pub struct Built {
 
 /// Builds every plugin of the package or workspace in `dir` and writes `<out>/<name>.wasm`.
 ///
-/// A plugin is a package with a library of type `cdylib`. The build has its own `target` folder
-/// beside the workspace's manifest and ignores `RUSTFLAGS`, which are meant for the host.
+/// A plugin is a package with a library of type `cdylib`. The build goes to the project's own
+/// `target` folder (or `CARGO_TARGET_DIR`) and ignores `RUSTFLAGS`, which are meant for the host.
 ///
 /// * `dir`: holds a `Cargo.toml`
 /// * `out`: where the components go; created if need be
@@ -77,8 +77,7 @@ fn compile(toolchain: &Toolchain, dir: &Path, quiet: bool) -> Result<Vec<(String
     }
     command.args(&toolchain.arguments);
     // What is set for the host, or by a cargo that runs this program, is not meant for the guest.
-    let inherited = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"];
-    for name in inherited.into_iter().chain(["CARGO_BUILD_TARGET_DIR", "RUSTC_WRAPPER"]) {
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         command.env_remove(name);
     }
     command.envs(toolchain.environment.iter().map(|(k, v)| (k, v)));
