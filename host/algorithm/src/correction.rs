@@ -205,6 +205,56 @@ pub fn normalise(weights: &mut [Vec<f64>], masks: &[Vec<bool>], level: Level, em
     }
 }
 
+/// How far trainer and sampler are apart over a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mismatch {
+    /// Mean over sequences of the trainer's perplexity.
+    pub trainer_perplexity: f64,
+    /// Mean over sequences of its logarithm.
+    pub trainer_log_perplexity: f64,
+    /// Mean over sequences of the sampler's perplexity.
+    pub rollout_perplexity: f64,
+    /// Mean over sequences of its logarithm.
+    pub rollout_log_perplexity: f64,
+    /// Mean over trained tokens of `log p_rollout - log p_old`.
+    pub kl: f64,
+    /// Mean over trained tokens of K3.
+    pub k3: f64,
+    /// Mean of the squared ratio less 1, over trained tokens.
+    pub chi2_token: f64,
+    /// The same of sequences' ratios, over sequences.
+    pub chi2_sequence: f64,
+}
+
+/// Statistics of the mismatch; a sequence without a trained token enters the means over sequences as one of
+/// log-perplexity 0, as in verl. Log-ratios are bounded at ±20 where they are squared.
+pub fn mismatch(old: &[Vec<f64>], rollout: &[Vec<f64>], masks: &[Vec<bool>]) -> Mismatch {
+    let trained = |s: usize| (0..masks[s].len()).filter(move |&t| masks[s][t]);
+    let count: usize = (0..masks.len()).map(|s| trained(s).count()).sum();
+    let over_tokens = |f: &dyn Fn(f64) -> f64| {
+        let sum: f64 =
+            (0..masks.len()).flat_map(|s| trained(s).map(move |t| f(old[s][t] - rollout[s][t]))).sum();
+        sum / count.max(1) as f64
+    };
+    let over_sequences =
+        |f: &dyn Fn(usize) -> f64| (0..masks.len()).map(f).sum::<f64>() / masks.len().max(1) as f64;
+    let log_perplexity = |list: &[Vec<f64>], s: usize| {
+        -trained(s).map(|t| list[s][t]).sum::<f64>() / trained(s).count().max(1) as f64
+    };
+    let squared = |log_ratio: f64| (2.0 * log_ratio.clamp(-20.0, 20.0)).exp();
+    let total = |s: usize| trained(s).map(|t| old[s][t] - rollout[s][t]).sum::<f64>();
+    Mismatch {
+        trainer_perplexity: over_sequences(&|s| log_perplexity(old, s).exp()),
+        trainer_log_perplexity: over_sequences(&|s| log_perplexity(old, s)),
+        rollout_perplexity: over_sequences(&|s| log_perplexity(rollout, s).exp()),
+        rollout_log_perplexity: over_sequences(&|s| log_perplexity(rollout, s)),
+        kl: over_tokens(&|log_ratio| -log_ratio),
+        k3: over_tokens(&|log_ratio| log_ratio.exp_m1() - log_ratio),
+        chi2_token: over_tokens(&squared) - 1.0,
+        chi2_sequence: over_sequences(&|s| squared(total(s))) - 1.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

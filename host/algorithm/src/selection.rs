@@ -63,7 +63,7 @@ pub struct SecondMoment {
 /// Bounds that keep the second moment of the harmful tokens' log-ratios within `budget`.
 ///
 /// Harmful are tokens whose ratio has moved where the advantage points. Within the budget nothing is clipped
-/// (`low` 0 and `high` 1e5 stand for that). Otherwise the largest squares are levelled to the square just below
+/// (`low` 1 and `high` 1e5 - 1 stand for that). Otherwise the largest squares are levelled to the square just below
 /// the level at which the budget is met.
 ///
 /// * `least`: bounds are at least these, below and above
@@ -78,7 +78,7 @@ pub fn second_moment(advantages: &[f64], log_ratio: &[f64], budget: f64, least: 
     let n = squares.len() as f64;
     let before = if squares.is_empty() { 0.0 } else { squares.iter().sum::<f64>() / n };
     if squares.is_empty() || before <= budget {
-        return SecondMoment { before, after: before, low: 0.0, high: 1e5 };
+        return SecondMoment { before, after: before, low: 1.0, high: 1e5 - 1.0 };
     }
     // Levelled at square k, those below keep theirs: Σ_{i<k} d²_i + (n - k) d²_k.
     let mut sum = 0.0;
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_second_moment_within_its_budget_clips_nothing() {
         let found = second_moment(&[1.0, -1.0], &[0.1, -0.1], 0.02, (0.3, 0.5));
-        assert_eq!((found.low, found.high), (0.0, 1e5));
+        assert_eq!((found.low, found.high), (1.0, 1e5 - 1.0));
         let found = second_moment(&[1.0, 1.0, 1.0], &[0.1, 0.2, 3.0], 0.02, (0.0, 0.0));
         assert!(found.after <= 0.02 && (found.high - (0.1f64.exp() - 1.0)).abs() < 1e-6, "{found:?}");
     }

@@ -4,8 +4,8 @@ use super::format::{Case, Check, Numbers};
 use std::collections::BTreeMap;
 use whet_algorithm::group::{self, RunningBaselines};
 use whet_algorithm::{
-    Baseline, Guard, Scale, Singleton, Span, Variance, Whitening, gdpo, group_relative, normalise, shaping,
-    whiten,
+    Baseline, Guard, Normalisation, Scale, Singleton, Span, Variance, Whitening, gdpo, group_relative,
+    shaping, whiten,
 };
 
 pub fn check(name: &str) -> Option<Check> {
@@ -336,8 +336,14 @@ fn norm_areal(case: &Case) -> Result<Numbers, String> {
         _ => None,
     };
     let variance = if case.flag("unbiased") { Variance::Sample } else { Variance::Population };
-    let (mean, deviation) = (span("mean_level"), span("std_level"));
-    let out = normalise(&x, &mask, &groups, mean, deviation, case.flag("loo"), variance, case.param("eps"));
+    let normalisation = Normalisation {
+        mean: span("mean_level"),
+        leave_one_out: case.flag("loo"),
+        deviation: span("std_level"),
+        variance,
+        eps: case.param("eps"),
+    };
+    let out = normalisation.apply(&x, &mask, &groups);
     Ok(vec![("out".into(), out)])
 }
 

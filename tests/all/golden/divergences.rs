@@ -11,6 +11,7 @@ pub fn check(name: &str) -> Option<Check> {
         "kl_verl" => kl_verl,
         "kl_slime" => kl_slime_file,
         "kl_others" => kl_others,
+        "kl_nemo" => kl_nemo,
         _ => return None,
     })
 }
@@ -43,6 +44,23 @@ fn kl_verl(case: &Case) -> Result<Numbers, String> {
 
 fn kl_slime_file(case: &Case) -> Result<Numbers, String> {
     Ok(named(estimate(case, kl_slime(case.text("kl"), case.flag("unbiased"))), ""))
+}
+
+fn kl_nemo(case: &Case) -> Result<Numbers, String> {
+    let kl = match case.text("kl") {
+        "k1" => Kl::K1,
+        "k2" => Kl::K2,
+        "k3" => Kl::K3,
+        other => return Err(format!("KL `{other}` is not known")),
+    };
+    let gradient = if case.text("weights") == "score" { KlGradient::Score } else { KlGradient::Direct };
+    let estimator = KlEstimator {
+        kl,
+        clamp_ratio: case.maybe("in_clamp"),
+        clamp_value: case.maybe("out_clamp"),
+        gradient,
+    };
+    Ok(named(estimate(case, estimator), ""))
 }
 
 fn kl_others(case: &Case) -> Result<Numbers, String> {

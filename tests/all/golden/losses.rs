@@ -61,6 +61,21 @@ impl Batch {
         Batch { leaf, tokens, mask, lengths, columns }
     }
 
+    /// The same tokens with the mask as it is now.
+    pub fn masked(mut self) -> Batch {
+        let trained = Tensor::from_slice(&self.mask.concat());
+        self.tokens = Tokens::new(
+            &self.leaf,
+            &self.tokens.old,
+            &self.tokens.advantage,
+            &trained,
+            &self.tokens.sequence,
+            self.tokens.sequences,
+        );
+        self.lengths = self.mask.iter().map(|row| row.iter().filter(|&&m| m).count()).collect();
+        self
+    }
+
     /// The reduction's weight of every token, 0 where masked.
     pub fn weights(&self, reduction: Reduction, sequences: usize) -> Tensor {
         let weights = reduction.weights(&self.lengths, sequences);

@@ -4,11 +4,16 @@
 //! peer's code computed. A file is understood by its name; a name that is not known fails the test.
 
 mod advantages;
+mod areal_losses;
 mod corrections;
+mod distillation;
 mod divergences;
 mod format;
 mod losses;
+mod nemo_losses;
+mod policy_losses;
 mod token_advantages;
+mod value_losses;
 
 use format::{Case, Check};
 use std::path::PathBuf;
@@ -18,7 +23,12 @@ fn check(name: &str) -> Option<Check> {
     advantages::check(name)
         .or_else(|| token_advantages::check(name))
         .or_else(|| losses::check(name))
+        .or_else(|| policy_losses::check(name))
+        .or_else(|| areal_losses::check(name))
+        .or_else(|| nemo_losses::check(name))
+        .or_else(|| value_losses::check(name))
         .or_else(|| divergences::check(name))
+        .or_else(|| distillation::check(name))
         .or_else(|| corrections::check(name))
 }
 
@@ -28,66 +38,7 @@ fn waits(name: &str) -> bool {
     name.starts_with("flow_") || WAITING.contains(&name)
 }
 
-const WAITING: &[&str] = &[
-    "kl_full_gkd_trl",
-    "kl_full_nemo",
-    "kl_nemo",
-    "kl_topk_relax",
-    "kl_topk_verl",
-    "loss_cispo_areal",
-    "loss_cispo_nemo",
-    "loss_cispo_relax",
-    "loss_cispo_slime",
-    "loss_cispo_trl",
-    "loss_cispo_verl",
-    "loss_clip_cov_verl",
-    "loss_cpgd_lightrft",
-    "loss_cppo_unirl",
-    "loss_decoupled_ppo_areal",
-    "loss_dppo_kl_verl",
-    "loss_dppo_prime",
-    "loss_dppo_tv_verl",
-    "loss_dro_verl",
-    "loss_drpo_unirl",
-    "loss_gmpo_trl",
-    "loss_gmpo_verl",
-    "loss_grpo_clip_unirl",
-    "loss_gspo_areal",
-    "loss_gspo_nemo",
-    "loss_gspo_slime",
-    "loss_gspo_token_trl",
-    "loss_gspo_token_verl",
-    "loss_gspo_token_verl_seqadv",
-    "loss_gspo_trl",
-    "loss_is_nemo",
-    "loss_kl_cov_verl",
-    "loss_m2po_areal",
-    "loss_m2po_relax",
-    "loss_opsm_slime",
-    "loss_opsm_trl",
-    "loss_ppo_areal",
-    "loss_ppo_nemo",
-    "loss_ppo_openrlhf",
-    "loss_reinforce_verl",
-    "loss_sapo_areal",
-    "loss_sapo_relax",
-    "loss_sapo_trl",
-    "loss_sapo_verl",
-    "loss_spo_unirl",
-    "loss_value_areal",
-    "loss_value_others",
-    "loss_value_slime",
-    "loss_value_verl",
-    "loss_vespo_trl",
-    "opd_loss_prime",
-    "opsm_mask",
-    "rc_combined_verl",
-    "rc_is_weights_verl",
-    "rc_mis_slime",
-    "rc_offpolicy_metrics_verl",
-    "rc_rejection_areal",
-    "rc_rejection_verl",
-];
+const WAITING: &[&str] = &[];
 
 fn directory() -> PathBuf {
     std::env::var_os("WHET_GOLDEN_DIR")

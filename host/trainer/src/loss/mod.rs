@@ -5,6 +5,7 @@
 //! are autograd's, with respect to the log-probabilities alone; the model's follow from them in
 //! `head`. Nothing here knows a model.
 
+pub mod distillation;
 mod objective;
 mod value;
 

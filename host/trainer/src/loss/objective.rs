@@ -78,8 +78,10 @@ pub enum Objective {
         /// Whether `μ` is the old probability.
         by_probability: bool,
     },
-    /// `-sg(φ) A lp` with `φ = exp(λ + k log w - λ w)` and `w` the product of a sequence's ratios (VESPO, TRL).
+    /// `-φ A lp` with `φ = exp(λ + k log w - λ w)` and `w` the product of a sequence's ratios (VESPO, TRL).
     Vespo {
+        /// Whether no gradient passes through `φ`, as the paper has it.
+        detached: bool,
         /// `(k, λ)` where `A ≥ 0`.
         positive: (f64, f64),
         /// `(k, λ)` where `A < 0`.
@@ -232,8 +234,6 @@ pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
             let d = log_ratio();
             let bound = d.clamp(-low, high);
             let least = (&sign * &d).minimum(&(&sign * &bound)) * &sign;
-            // Where A is 0 the sign is 0, and so would be d*; the larger of both is taken, as for a fall.
-            let least = least.where_self(&a.ne(0.0), &d.maximum(&bound));
             let clipped = least.detach().ne_tensor(&d.detach());
             (-(tokens.means(a) * tokens.means(&least).exp()), clipped)
         }
@@ -257,8 +257,10 @@ pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
             let weight = if by_probability { a.abs() * tokens.old.exp() } else { a.abs() };
             (-(a * &r) + weight * (&r - 1.0).square() / (2.0 * eps), never())
         }
-        Objective::Vespo { positive, negative } => {
-            let total = tokens.sums(&log_ratio().detach().clamp(-20.0, 20.0)).clamp(1e-8f64.ln(), 20.0);
+        Objective::Vespo { positive, negative, detached } => {
+            let d = log_ratio();
+            let d = if detached { d.detach() } else { d };
+            let total = tokens.sums(&d.clamp(-20.0, 20.0)).clamp(1e-8f64.ln(), 20.0);
             let log_w = total.index_select(0, &tokens.sequence);
             let rising = a.ge(0.0);
             let k = chosen(&rising, positive.0, negative.0, &log_w);
