@@ -154,7 +154,8 @@ fn plain_gradients(config: &Config, samples: &[TrainSample], temperature: f64) -
             let d: Tensor = lp.detach() - &lp;
             sum = sum + loss * weight + (d.exp() - d - 1.0) * 0.1;
         }
-        total = total + sum / positions.len() as f64 / trained.len() as f64;
+        let mean = sum / positions.len() as f64 / trained.len() as f64;
+        total = &total + mean;
     }
     total.backward();
     weights.into_iter().map(|(name, t)| (name, t.grad())).collect()

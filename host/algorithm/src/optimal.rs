@@ -139,8 +139,8 @@ mod tests {
     fn equal_paths_have_the_mean_as_their_baseline() {
         let group = [trajectory(1.0, 3), trajectory(0.0, 3)];
         let (advantages, _) = optimal_token_baseline(&group, &[0, 0], Alignment::Position, true, 0.0);
-        for t in 0..3 {
-            assert!((advantages[0][t] - 0.5).abs() < 1e-12 && (advantages[1][t] + 0.5).abs() < 1e-12);
+        for (first, second) in advantages[0].iter().zip(&advantages[1]) {
+            assert!((first - 0.5).abs() < 1e-12 && (second + 0.5).abs() < 1e-12);
         }
     }
 

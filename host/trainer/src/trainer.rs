@@ -551,13 +551,16 @@ fn token_gradient(
     let weight = loss::tensor(&list(&|_, t| weights[t.sample]), Kind::Double);
     let policy = loss::policy(options.objective, options.ratio, &tokens);
     let policy_loss = (policy.loss * loss::tensor(&correction, Kind::Double) * &weight).sum(Kind::Double);
-    let mut total = policy_loss.shallow_clone();
-    if let (Some(term), Some(reference)) = (options.kl, reference) {
-        let reference = loss::tensor(reference, Kind::Double);
-        let kl = loss::divergence(term.estimator, &tokens.log_prob, &reference, &tokens.old);
-        meter.sums.kl += kl.sum(Kind::Double).double_value(&[]);
-        total = total + (kl * &weight).sum(Kind::Double) * term.coefficient;
-    }
+    let penalty = match (options.kl, reference) {
+        (Some(term), Some(reference)) => {
+            let reference = loss::tensor(reference, Kind::Double);
+            let kl = loss::divergence(term.estimator, &tokens.log_prob, &reference, &tokens.old);
+            meter.sums.kl += kl.sum(Kind::Double).double_value(&[]);
+            Some((kl * &weight).sum(Kind::Double) * term.coefficient)
+        }
+        _ => None,
+    };
+    let total = penalty.map_or_else(|| policy_loss.shallow_clone(), |penalty| &policy_loss + penalty);
     let grad = Tensor::f_run_backward(&[&total], &[&leaf], false, false)?.remove(0);
 
     let m = &mut meter.sums;

@@ -165,7 +165,16 @@ fn topk_verl(case: &Case) -> Result<Numbers, String> {
     let flat: Vec<f64> = case.mask().concat().iter().map(|&m| f64::from(u8::from(m))).collect();
     let mask = tensor(&flat);
     let mass = |x: &Tensor| list(&x.exp().sum_dim_intlist([-1i64].as_slice(), false, Kind::Double));
+    // Where the teacher's and the student's likeliest tokens agree, and the mean part of those in the divergence.
+    let own = topk(&student, k);
+    let both = ids.unsqueeze(-1).eq_tensor(&own.unsqueeze(-2)).any_dim(-1, false).to_kind(Kind::Double);
+    let count = both.sum_dim_intlist([-1i64].as_slice(), false, Kind::Double);
+    let (s_, t_) = (bounded(&s).detach(), bounded(&t));
+    let part = (t_.exp() * (s_ - t_) * &both).sum_dim_intlist([-1i64].as_slice(), false, Kind::Double);
+    let agreement = part / count.clamp_min(1.0);
     Ok(vec![
+        ("overlap_count".into(), list(&count)),
+        ("overlap_token_advantage".into(), list(&agreement)),
         ("distillation_losses".into(), list(&kl)),
         ("student_mass".into(), mass(&s)),
         ("teacher_mass".into(), mass(&t)),

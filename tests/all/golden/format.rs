@@ -31,8 +31,6 @@ const DIAGNOSTICS: &[&str] = &[
     "slime_clipfrac",
     "topk_ids",
     "clip_range",
-    "overlap_count",
-    "overlap_token_advantage",
 ];
 
 /// Where a peer's number is its bug, and ours differs on purpose: file, what is expected there, and why.

@@ -3,6 +3,9 @@
 //! A file under `fixtures/golden` (or the directory that `WHET_GOLDEN_DIR` names) holds cases that a
 //! peer's code computed. A file is understood by its name; a name that is not known fails the test.
 
+// `x *= y` would change tensors in place that a gradient may still need.
+#![allow(clippy::assign_op_pattern)]
+
 mod advantages;
 mod areal_losses;
 mod corrections;
