@@ -32,7 +32,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let vocabulary = checkpoint.config.vocab_size as u32;
     let mut trainer = Trainer::new(&checkpoint.config, &checkpoint.weights, options)?;
     drop(checkpoint);
-    println!("{} trained values, {kind:?}, {budget} rows per micro-batch, {} threads", trainer.trained_parameters(), tch::get_num_threads());
+    println!(
+        "{} trained values, {kind:?}, {budget} rows per micro-batch, {} threads",
+        trainer.trained_parameters(),
+        tch::get_num_threads()
+    );
 
     let samples = batch(vocabulary);
     let tokens: usize = samples.iter().map(|s| s.tokens.len()).sum();

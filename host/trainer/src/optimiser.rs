@@ -1,13 +1,14 @@
 //! AdamW over full-precision masters, learning-rate schedules and clipping by the global norm.
 //!
 //! Compute weights may be bf16; the masters, both moments and the gradient are f32 (f64 where the
-//! model is), since an update is far smaller than a bf16 step. Weights are updated a piece at a
-//! time, so that a piece's eight passes run in cache.
+//! model is), since an update is far smaller than a bf16 step.
 
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
+use whet_native::adam as native;
+use whet_native::view::{self, ViewError};
 
-/// Elements per piece: five f32 arrays of it are 5 MB.
+/// Elements that are updated at once where tensor operations do it, so that their passes run in cache.
 const PIECE: i64 = 1 << 18;
 
 /// AdamW (arXiv 1711.05101), as PyTorch computes it.
@@ -172,6 +173,19 @@ pub fn update(parameters: &mut [Parameter], adam: AdamW, lr: f64, step: u64, sca
     for parameter in parameters {
         let Some(grad) = parameter.grad.take() else { continue };
         let keep = if parameter.decays { 1.0 - lr * adam.weight_decay } else { 1.0 };
+        let with = native::AdamW {
+            beta1: adam.beta1 as f32,
+            beta2: adam.beta2 as f32,
+            eps: adam.eps as f32,
+            keep: keep as f32,
+            step: (lr / correction1) as f32,
+            root: correction2 as f32,
+            scale: scale as f32,
+        };
+        if in_one_pass(parameter, &grad, with).is_ok() {
+            parameter.refresh();
+            continue;
+        }
         let flat = |t: &Tensor| t.view([-1]);
         let (master, moment1, moment2, grad) =
             (flat(&parameter.master), flat(&parameter.moment1), flat(&parameter.moment2), flat(&grad));
@@ -198,6 +212,17 @@ pub fn update(parameters: &mut [Parameter], adam: AdamW, lr: f64, step: u64, sca
         }
         parameter.refresh();
     }
+}
+
+/// The update where all lies in f32 on the CPU.
+///
+/// # Errors
+/// When it does not; nothing has been changed then.
+fn in_one_pass(parameter: &mut Parameter, grad: &Tensor, with: native::AdamW) -> Result<(), ViewError> {
+    let Parameter { master, moment1, moment2, .. } = parameter;
+    let (moment1, moment2) = (view::slice_mut::<f32>(moment1)?, view::slice_mut::<f32>(moment2)?);
+    with.update(view::slice_mut::<f32>(master)?, moment1, moment2, view::slice::<f32>(grad)?);
+    Ok(())
 }
 
 #[cfg(test)]
