@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn an_update_is_the_formula_whatever_the_length() {
-        let with = AdamW { beta1: 0.9, beta2: 0.99, eps: 1e-8, keep: 0.999, step: 0.1, root: 0.5, scale: 0.5 };
+        let with =
+            AdamW { beta1: 0.9, beta2: 0.99, eps: 1e-8, keep: 0.999, step: 0.1, root: 0.5, scale: 0.5 };
         for n in [0, 1, 17, PIECE + 3] {
             let grad: Vec<f32> = (0..n).map(|i| (i % 7) as f32 - 3.0).collect();
             let (mut w, mut m, mut v) = (vec![1f32; n], vec![0.5f32; n], vec![0.25f32; n]);

@@ -4,6 +4,7 @@
 //! optimiser step, save, load, export. A batch's loss is defined once, over the whole batch;
 //! micro-batches only sum, so that every split of a batch has the same gradient.
 
+mod batch;
 mod checkpoint;
 mod head;
 mod lora;

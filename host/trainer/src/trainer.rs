@@ -5,8 +5,9 @@
 //! activations go as soon as they were used, and checkpointing is one line: keep a layer's input
 //! alone and compute it again.
 
-use crate::head::{Head, LogProbs};
-use crate::loss::{self, LossOptions, OldPolicy, Tokens};
+use crate::batch::{self, Batch, to_list};
+use crate::head::Head;
+use crate::loss::LossOptions;
 use crate::metrics::{LossMetrics, Meter, StepMetrics};
 use crate::optimiser::{self, AdamW, Parameter, Schedule};
 use crate::sample::{Layout, Shoot, Target, TrainSample, plan};
@@ -14,7 +15,7 @@ use crate::{LoraOptions, TrainError, checkpoint, lora};
 use std::path::Path;
 use std::time::Instant;
 use tch::{Device, Kind, Tensor};
-use whet_algorithm::{Bounds, Correction, reduction};
+use whet_algorithm::reduction;
 use whet_model::{Config, Decoder, Packed, Weights};
 use whet_trajectory::WeightVersion;
 
@@ -204,9 +205,11 @@ impl Trainer {
         let lengths: Vec<usize> = samples.iter().map(TrainSample::trained).collect();
         let sequences = reduction::trained(&lengths);
         let weights = loss.reduction.weights(&lengths, sequences);
+        let picked = self.picked(samples, loss)?;
+        let batch = Batch { samples, weights: &weights, picked: picked.as_deref() };
         let mut meter = Meter::new(lengths.iter().sum(), sequences);
         for shoots in plan(samples, self.options.micro_batch_tokens) {
-            self.micro_batch(samples, &shoots, &weights, loss, &mut meter)?;
+            self.micro_batch(&batch, &shoots, loss, &mut meter)?;
         }
         Ok(meter.finish())
     }
@@ -304,15 +307,29 @@ impl Trainer {
         Ok(Packed::new(&layout.ids, layout.trees.clone(), self.options.device)?)
     }
 
+    /// The tokens that a rule over the whole batch picks, by sample and token, where the loss has one. It takes a
+    /// pass over the batch of its own.
+    fn picked(
+        &self,
+        samples: &[TrainSample],
+        loss: &LossOptions,
+    ) -> Result<Option<Vec<Vec<bool>>>, TrainError> {
+        if !loss.objective.picks() {
+            return Ok(None);
+        }
+        let current = self.logprobs(samples, Which::Policy, loss.temperature)?;
+        Ok(Some(batch::pick(samples, &current, loss)))
+    }
+
     /// Forward and backward of one micro-batch; adds to gradients and meter.
     fn micro_batch(
         &mut self,
-        samples: &[TrainSample],
+        batch: &Batch,
         shoots: &[Shoot],
-        weights: &[f64],
         loss: &LossOptions,
         meter: &mut Meter,
     ) -> Result<(), TrainError> {
+        let samples = batch.samples;
         let layout = Layout::new(samples, shoots);
         let packed = self.pack(&layout)?;
         let reference = self.reference_of(samples, &layout, &packed, loss, meter)?;
@@ -329,7 +346,7 @@ impl Trainer {
         let head_weight = self.policy.head.shallow_clone();
         let head = Head::new(&head_weight, loss.temperature, &layout);
         let log_probs = head.forward(&normed);
-        let grad = token_gradient(samples, &layout, &log_probs, reference.as_deref(), weights, loss, meter)?;
+        let grad = batch.token_gradient(&layout, &log_probs, reference.as_deref(), loss, meter)?;
         let head_grad = self.parts.head.map(|i| self.parameters[i].grad_mut());
         let grad = head.backward(&normed, &log_probs, &grad.to_device(self.options.device), head_grad);
         meter.sums.seconds.head += begin.elapsed().as_secs_f64();
@@ -494,120 +511,4 @@ impl Tape {
 /// The same values as a start of a graph.
 fn leaf(x: &Tensor) -> Tensor {
     x.detach().set_requires_grad(true)
-}
-
-fn to_list(values: &Tensor) -> Result<Vec<f64>, TrainError> {
-    Ok(Vec::try_from(values.to_device(Device::Cpu).to_kind(Kind::Double))?)
-}
-
-/// The gradient of the batch's loss with respect to every target's log-probability, `[N]` f64.
-///
-/// * `weights`: the reduction's, one per sample of the batch
-fn token_gradient(
-    samples: &[TrainSample],
-    layout: &Layout,
-    log_probs: &LogProbs,
-    reference: Option<&[f64]>,
-    weights: &[f64],
-    options: &LossOptions,
-    meter: &mut Meter,
-) -> Result<Tensor, TrainError> {
-    let targets = &layout.targets;
-    let current = to_list(&log_probs.targets)?;
-    let list = |value: &dyn Fn(usize, &Target) -> f64| -> Vec<f64> {
-        targets.iter().enumerate().map(|(n, t)| value(n, t)).collect()
-    };
-    let rollout = list(&|_, t| f64::from(samples[t.sample].rollout_logprobs[t.position]));
-    let trainer = list(&|n, t| {
-        samples[t.sample].old_logprobs.as_ref().map_or(current[n], |old| f64::from(old[t.position]))
-    });
-    let old = match options.old {
-        OldPolicy::Trainer => &trainer,
-        OldPolicy::Rollout => &rollout,
-    };
-    // Sequences are numbered anew in every micro-batch; a sample is never cut.
-    let mut number = vec![-1i64; samples.len()];
-    let mut sequences = 0;
-    let sequence: Vec<i64> = targets
-        .iter()
-        .map(|t| {
-            if number[t.sample] < 0 {
-                number[t.sample] = sequences;
-                sequences += 1;
-            }
-            number[t.sample]
-        })
-        .collect();
-    let (correction, bounded) = corrections(options, &trainer, &rollout, &sequence, sequences as usize);
-
-    let leaf = loss::tensor(&current, Kind::Double).set_requires_grad(true);
-    let old_tensor = loss::tensor(old, Kind::Double);
-    let advantage = list(&|_, t| f64::from(samples[t.sample].advantages[t.position]));
-    let trained = Tensor::ones([targets.len() as i64], (Kind::Bool, Device::Cpu));
-    let advantage = loss::tensor(&advantage, Kind::Double);
-    let sequence = Tensor::from_slice(&sequence);
-    let tokens = Tokens::new(&leaf, &old_tensor, &advantage, &trained, &sequence, sequences);
-
-    let weight = loss::tensor(&list(&|_, t| weights[t.sample]), Kind::Double);
-    let policy = loss::policy(options.objective, options.ratio, &tokens);
-    let policy_loss = (policy.loss * loss::tensor(&correction, Kind::Double) * &weight).sum(Kind::Double);
-    let penalty = match (options.kl, reference) {
-        (Some(term), Some(reference)) => {
-            let reference = loss::tensor(reference, Kind::Double);
-            let kl = loss::divergence(term.estimator, &tokens.log_prob, &reference, &tokens.old);
-            meter.sums.kl += kl.sum(Kind::Double).double_value(&[]);
-            Some((kl * &weight).sum(Kind::Double) * term.coefficient)
-        }
-        _ => None,
-    };
-    let total = penalty.map_or_else(|| policy_loss.shallow_clone(), |penalty| &policy_loss + penalty);
-    let grad = Tensor::f_run_backward(&[&total], &[&leaf], false, false)?.remove(0);
-
-    let m = &mut meter.sums;
-    m.loss += total.double_value(&[]);
-    m.policy_loss += policy_loss.double_value(&[]);
-    m.clip_fraction += policy.clipped.sum(Kind::Int64).int64_value(&[]) as f64;
-    m.correction_fraction += bounded as f64;
-    m.entropy += log_probs.entropy.sum(Kind::Double).double_value(&[]);
-    for ratio in to_list(&policy.ratio)? {
-        m.ratio_mean += ratio;
-        m.ratio_min = m.ratio_min.min(ratio);
-        m.ratio_max = m.ratio_max.max(ratio);
-    }
-    for n in 0..targets.len() {
-        let mismatch = trainer[n] - rollout[n];
-        m.mismatch_mean += mismatch.abs();
-        m.mismatch_max = m.mismatch_max.max(mismatch.abs());
-        m.mismatch_kl -= mismatch;
-        m.correction_mean += correction[n];
-    }
-    Ok(grad)
-}
-
-/// The correction's weight of every token, 1 without a correction, and how many a bound has changed.
-fn corrections(
-    options: &LossOptions,
-    old: &[f64],
-    rollout: &[f64],
-    sequence: &[i64],
-    sequences: usize,
-) -> (Vec<f64>, usize) {
-    let mut weights = vec![1.0; old.len()];
-    let mut bounded = 0;
-    let Some(correction) = options.correction else { return (weights, bounded) };
-    let free = Correction { bounds: Bounds { low: None, high: None }, clamp_log: None, ..correction };
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); sequences];
-    for (n, &s) in sequence.iter().enumerate() {
-        members[s as usize].push(n);
-    }
-    for members in members {
-        let pick = |list: &[f64]| members.iter().map(|&n| list[n]).collect::<Vec<f64>>();
-        let (old, rollout, mask) = (pick(old), pick(rollout), vec![true; members.len()]);
-        let found = correction.weights(&old, &rollout, &mask);
-        bounded += found.iter().zip(free.weights(&old, &rollout, &mask)).filter(|(a, b)| *a != b).count();
-        for (n, weight) in members.into_iter().zip(found) {
-            weights[n] = weight;
-        }
-    }
-    (weights, bounded)
 }

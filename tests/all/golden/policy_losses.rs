@@ -283,7 +283,7 @@ fn cppo_unirl(case: &Case) -> Result<Numbers, String> {
         within.resize((s + 1) * batch.columns, false);
     }
     batch.tokens.picked = Some(Tensor::from_slice(&within));
-    let result = loss::policy(Objective::Within, CLAMPED, &batch.tokens);
+    let result = loss::policy(Objective::Within { budget }, CLAMPED, &batch.tokens);
     Ok(masked_sum(&batch, &result.loss))
 }
 
@@ -328,19 +328,21 @@ fn clip_cov_verl(case: &Case) -> Result<Numbers, String> {
     let clipped = Vec::<bool>::try_from(&loss::policy(clip, TOKEN, &batch.tokens).clipped)
         .map_err(|e| e.to_string())?;
     let of = |name: &str| case.param(&format!("config.policy_loss.clip_cov_{name}"));
-    let picked = selection::clip_cov(&cov, &mask, &clipped, (of("lb"), of("ub")), of("ratio"));
+    let covariance = (of("lb"), of("ub"));
+    let picked = selection::clip_cov(&cov, &mask, &clipped, covariance, of("ratio"));
     batch.tokens.picked = Some(Tensor::from_slice(&picked));
-    let loss = batch.objective(Objective::ClipCov { low, high }, TOKEN);
+    let loss = batch.objective(Objective::ClipCov { low, high, covariance, share: of("ratio") }, TOKEN);
     verl(case, &batch, loss, case.text("loss_agg_mode"))
 }
 
 fn kl_cov_verl(case: &Case) -> Result<Numbers, String> {
     let mut batch = Batch::new(case);
     let (mask, cov) = covariances(&batch);
-    let picked = selection::kl_cov(&cov, &mask, case.param("config.policy_loss.kl_cov_ratio"));
+    let share = case.param("config.policy_loss.kl_cov_ratio");
+    let picked = selection::kl_cov(&cov, &mask, share);
     batch.tokens.picked = Some(Tensor::from_slice(&picked));
     let coefficient = case.param("config.policy_loss.ppo_kl_coef");
-    let loss = batch.objective(Objective::KlCov { coefficient }, TOKEN);
+    let loss = batch.objective(Objective::KlCov { coefficient, share }, TOKEN);
     verl(case, &batch, loss, case.text("loss_agg_mode"))
 }
 

@@ -9,7 +9,7 @@ pub mod distillation;
 mod objective;
 mod value;
 
-pub use objective::{Objective, PolicyLoss, Region, Surrogate, policy};
+pub use objective::{Known, Objective, PolicyLoss, Region, Surrogate, policy};
 pub use value::{ValueError, ValueLoss, value};
 
 use tch::{Kind, Tensor};

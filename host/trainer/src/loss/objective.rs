@@ -3,6 +3,7 @@
 
 use super::{LossError, Ratio, Tokens, positive, ratio};
 use tch::Tensor;
+use whet_algorithm::selection::{self, Budget};
 
 /// A policy-gradient term.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,6 +92,8 @@ pub enum Objective {
     KlCov {
         /// The coefficient.
         coefficient: f64,
+        /// Share of the batch's tokens that is picked, those of largest covariance.
+        share: f64,
     },
     /// [`Objective::Clip`] without dual clip, and nothing at picked tokens (Clip-Cov, arXiv 2505.22617).
     ClipCov {
@@ -98,10 +101,17 @@ pub enum Objective {
         low: f64,
         /// `high`.
         high: f64,
+        /// Candidates have a covariance strictly between these.
+        covariance: (f64, f64),
+        /// Share of the batch's tokens that is picked.
+        share: f64,
     },
-    /// `-A r` at picked tokens or where the ratio comes back to 1, else nothing (CPPO: picked are the tokens within
-    /// their budget).
-    Within,
+    /// `-A r` at picked tokens or where the ratio comes back to 1, else nothing (CPPO). Picked are the tokens within
+    /// their budget of change, which UniRL lets masked tokens spend too; in training they do not.
+    Within {
+        /// The budget along a sequence.
+        budget: Budget,
+    },
 }
 
 /// Where a token is trusted, by its probability `p` and `μ` under the old policy.
@@ -167,7 +177,7 @@ impl Objective {
                 }
                 cap.map_or(Ok(()), |cap| positive("ratio-cap", cap))
             }
-            Objective::ClipCov { low, high } | Objective::Cpgd { low, high } => bounds(low, high),
+            Objective::ClipCov { low, high, .. } | Objective::Cpgd { low, high } => bounds(low, high),
             Objective::Cispo { low, high, .. } => {
                 if low < 0.0 || !(low..).contains(&high) {
                     let range = "at least the lower bound, which is at least 0";
@@ -185,10 +195,49 @@ impl Objective {
         }
     }
 
-    /// Whether the loss of a token depends on tokens that a rule over the whole batch picks.
+    /// Whether the loss of a token depends on which tokens of the whole batch are picked.
     pub fn picks(&self) -> bool {
-        matches!(self, Objective::KlCov { .. } | Objective::ClipCov { .. } | Objective::Within)
+        matches!(self, Objective::KlCov { .. } | Objective::ClipCov { .. } | Objective::Within { .. })
     }
+
+    /// The tokens of a whole batch that are picked, by sequence; none where nothing is.
+    pub fn pick(&self, batch: &[Known]) -> Vec<Vec<bool>> {
+        let lengths: Vec<usize> = batch.iter().map(|s| s.log_prob.len()).collect();
+        let join =
+            |list: fn(&Known) -> &Vec<f64>| batch.iter().flat_map(|s| list(s).clone()).collect::<Vec<f64>>();
+        let (a, lp, old) = (join(|s| &s.advantages), join(|s| &s.log_prob), join(|s| &s.old));
+        let all = vec![true; lp.len()];
+        let flat = match *self {
+            Objective::KlCov { share, .. } => {
+                selection::kl_cov(&selection::covariance(&a, &lp, &all), &all, share)
+            }
+            Objective::ClipCov { low, high, covariance, share } => {
+                let beyond = |t: usize| {
+                    let r = (lp[t] - old[t]).exp();
+                    (a[t] > 0.0 && r > 1.0 + high) || (a[t] < 0.0 && r < 1.0 - low)
+                };
+                let clipped: Vec<bool> = (0..lp.len()).map(beyond).collect();
+                selection::clip_cov(&selection::covariance(&a, &lp, &all), &all, &clipped, covariance, share)
+            }
+            Objective::Within { budget } => {
+                batch.iter().flat_map(|s| budget.within(&s.log_prob, &s.old)).collect()
+            }
+            _ => vec![false; lp.len()],
+        };
+        let mut rest = flat.into_iter();
+        lengths.into_iter().map(|n| rest.by_ref().take(n).collect()).collect()
+    }
+}
+
+/// What a rule over the batch reads of one sequence: its trained tokens, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Advantages.
+    pub advantages: Vec<f64>,
+    /// Log-probabilities under the policy.
+    pub log_prob: Vec<f64>,
+    /// Log-probabilities under the old policy.
+    pub old: Vec<f64>,
 }
 
 /// The policy's loss, per token.
@@ -210,7 +259,7 @@ pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
     let never = || r.detach().isnan();
     let (loss, clipped) = match objective {
         Objective::Clip { low, high, dual, cap } => clip(&r, a, [low, high], dual, cap),
-        Objective::ClipCov { low, high } => {
+        Objective::ClipCov { low, high, .. } => {
             let (loss, clipped) = clip(&r, a, [low, high], None, None);
             (dropped(&loss, &picked(tokens)), clipped.logical_or(&picked(tokens)))
         }
@@ -268,12 +317,12 @@ pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
             let phi = (&lambda + k * &log_w - &lambda * log_w.exp()).exp();
             (-(phi * a * lp), never())
         }
-        Objective::KlCov { coefficient } => {
+        Objective::KlCov { coefficient, .. } => {
             let penalty = log_ratio().abs() * coefficient;
             let loss = -(a * &r);
             ((&loss + penalty).where_self(&picked(tokens), &loss), picked(tokens))
         }
-        Objective::Within => {
+        Objective::Within { .. } => {
             let back = (a * (r.detach() - 1.0)).le(0.0);
             let outside = back.logical_or(&picked(tokens)).logical_not();
             (dropped(&-(a * &r), &outside), outside)
