@@ -85,8 +85,8 @@ fn last_marked(text: &str, extraction: Extraction) -> (&str, Option<Marked<'_>>)
     while let Some(at) = last_candidate(&text.as_bytes()[..end]) {
         let from = &text[at..];
         end = at;
-        if from.starts_with("</think>") {
-            return (&from["</think>".len()..], None);
+        if let Some(behind) = from.strip_prefix("</think>") {
+            return (behind, None);
         }
         if let Some(marked) = marked_line(text, at, extraction).or_else(|| boxed(from)) {
             return (text, Some(marked));

@@ -87,7 +87,7 @@ fn compile(toolchain: &Toolchain, dir: &Path, quiet: bool) -> Result<Vec<(String
     if !output.status.success() {
         return Err(BuildError::Cargo { dir: dir.to_owned() });
     }
-    Ok(output.stdout.split(|&b| b == b'\n').filter_map(|line| artifact(line)).collect())
+    Ok(output.stdout.split(|&b| b == b'\n').filter_map(artifact).collect())
 }
 
 /// The plugin that one line of cargo's messages reports, if it does.

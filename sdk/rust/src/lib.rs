@@ -118,6 +118,14 @@ macro_rules! __export {
             }
         }
 
+        // Natively nothing calls the plugin but its tests; this keeps the compiler from calling it dead.
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: () = {
+            #[used]
+            static MAKE: fn(&str) -> ::core::result::Result<$plugin, ::std::string::String> =
+                <$plugin as $crate::export::Plugin>::make;
+        };
+
         #[cfg(target_arch = "wasm32")]
         $crate::bindings::meta::export!($plugin with_types_in $crate::bindings::meta);
         #[cfg(target_arch = "wasm32")]
