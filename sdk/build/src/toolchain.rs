@@ -8,6 +8,10 @@ use std::process::Command;
 /// What guests are built for: no WASI, hence no clock, files or sockets by construction.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
+/// Where a distribution puts its toolchain; rustup's is elsewhere.
+const SYSTEM_CARGO: &str = "/usr/bin/cargo";
+const SYSTEM_RUSTC: &str = "/usr/bin/rustc";
+
 /// How to call cargo for guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
@@ -20,10 +24,20 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Looks at the toolchain that is in force in `dir`.
+    /// The toolchain that is in force in `dir`; where that one cannot build for the target, the
+    /// operating system's (Debian's `rustc-web`, `cargo-web`, `rust-web-src`).
     pub fn find(dir: &Path) -> Result<Self, BuildError> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let program = |name: &str, default: &str| std::env::var_os(name).unwrap_or_else(|| default.into());
+        let in_force = Toolchain::of(dir, program("CARGO", "cargo"), program("RUSTC", "rustc"));
+        let Err(error) = in_force else { return in_force };
+        if !Path::new(SYSTEM_RUSTC).is_file() {
+            return Err(error);
+        }
+        Toolchain::of(dir, SYSTEM_CARGO.into(), SYSTEM_RUSTC.into())
+    }
+
+    /// How one cargo and one rustc build for the target, if they can.
+    fn of(dir: &Path, cargo: OsString, rustc: OsString) -> Result<Self, BuildError> {
         let ask = |arguments: &[&str]| -> Result<PathBuf, BuildError> {
             let output = Command::new(&rustc)
                 .current_dir(dir)
@@ -33,20 +47,22 @@ impl Toolchain {
             Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
         };
         if has_core(&ask(&["--print", "target-libdir", "--target", TARGET])?) {
-            return Ok(Toolchain { cargo, arguments: Vec::new(), environment: Vec::new() });
+            let environment = vec![("RUSTC".to_owned(), rustc)];
+            return Ok(Toolchain { cargo, arguments: Vec::new(), environment });
         }
         let sysroot = ask(&["--print", "sysroot"])?;
         if !sysroot.join("lib/rustlib/src/rust/library/Cargo.lock").is_file() {
             return Err(BuildError::NoTarget(TARGET));
         }
         let linker = linker(&sysroot)?;
-        Ok(from_source(cargo, linker))
+        Ok(from_source(cargo, rustc, linker))
     }
 }
 
 /// Builds std with the guest. `RUSTC_BOOTSTRAP` lets a stable compiler do so.
-fn from_source(cargo: OsString, linker: Option<OsString>) -> Toolchain {
-    let mut environment = vec![("RUSTC_BOOTSTRAP".to_owned(), OsString::from("1"))];
+fn from_source(cargo: OsString, rustc: OsString, linker: Option<OsString>) -> Toolchain {
+    let mut environment =
+        vec![("RUSTC".to_owned(), rustc), ("RUSTC_BOOTSTRAP".to_owned(), OsString::from("1"))];
     if let Some(linker) = linker {
         environment.push(("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER".to_owned(), linker));
     }
@@ -90,10 +106,10 @@ mod tests {
 
     #[test]
     fn without_the_target_std_is_built_and_the_linker_named() {
-        let toolchain = from_source("cargo".into(), Some("wasm-ld-19".into()));
+        let toolchain = from_source("cargo".into(), "rustc".into(), Some("wasm-ld-19".into()));
         assert_eq!(toolchain.arguments, ["-Zbuild-std=std,panic_abort"]);
         let names: Vec<&str> = toolchain.environment.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["RUSTC_BOOTSTRAP", "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER"]);
+        assert_eq!(names, ["RUSTC", "RUSTC_BOOTSTRAP", "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER"]);
     }
 
     #[test]
