@@ -95,7 +95,9 @@ fn parse_event(record: &[u8]) -> Event {
             }
             (2, Value::Integer(step)) => event.step = step,
             (3, Value::Bytes(text)) => event.version = Some(String::from_utf8(text.to_vec()).unwrap()),
-            (5, Value::Bytes(summary)) => event.scalars = fields(summary).into_iter().map(parse_scalar).collect(),
+            (5, Value::Bytes(summary)) => {
+                event.scalars = fields(summary).into_iter().map(parse_scalar).collect()
+            }
             (7, Value::Bytes(session)) => {
                 event.session_start = fields(session).iter().any(|f| matches!(f, (1, Value::Integer(1))));
             }
@@ -156,6 +158,7 @@ fn a_resumed_run_tells_tensorboard_which_steps_to_forget() {
     let events = events_in(&dir.path().join("tensorboard"));
     let start = events.iter().find(|e| e.session_start).expect("a session start");
     assert_eq!(start.step, 4, "TensorBoard drops what it has from this step on");
-    let steps: Vec<u64> = read_metrics(&dir.path().join("metrics.jsonl")).unwrap().iter().map(|l| l.step).collect();
+    let steps: Vec<u64> =
+        read_metrics(&dir.path().join("metrics.jsonl")).unwrap().iter().map(|l| l.step).collect();
     assert_eq!(steps, [1, 2, 3, 4]);
 }

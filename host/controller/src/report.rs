@@ -124,7 +124,7 @@ impl StepReport {
         }
         let (groups, varied) = self.variance();
         put("group/with_variance", if groups == 0 { 0.0 } else { varied as f64 / groups as f64 });
-        put("group/dropped", self.dropped.iter().map(|(_, n)| *n as f64).sum());
+        put("group/dropped", self.dropped.iter().map(|(_, n)| n).sum::<usize>() as f64);
         for (reason, count) in &self.dropped {
             put(&format!("group/dropped/{reason}"), *count as f64);
         }
@@ -149,8 +149,8 @@ impl StepReport {
             put("loss/correction_mean", over(|l| l.correction_mean));
             put("loss/correction_fraction", over(|l| l.correction_fraction));
             put("train/entropy", over(|l| l.entropy));
-            put("train/tokens", self.losses.iter().map(|l| l.tokens as f64).sum());
-            put("train/rows", self.losses.iter().map(|l| l.rows as f64).sum());
+            put("train/tokens", self.losses.iter().map(|l| l.tokens).sum::<usize>() as f64);
+            put("train/rows", self.losses.iter().map(|l| l.rows).sum::<usize>() as f64);
             put("logprob/difference_mean", over(|l| l.mismatch_mean));
             put("logprob/difference_max", self.drift_max());
             put("logprob/kl", over(|l| l.mismatch_kl));

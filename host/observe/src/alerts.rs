@@ -118,10 +118,11 @@ pub fn nothing_extracted(steps: &[StepStatistics]) -> Option<Alert> {
     )
 }
 
-/// Every scored sample has reward 0.
+/// Every scored sample has reward 0, and 0 is not what the run has climbed to from below.
 pub fn every_reward_zero(steps: &[StepStatistics]) -> Option<Alert> {
     let now = steps.last()?;
-    if now.scored == 0 || now.zero_rewards < now.scored {
+    let climbed = steps.iter().any(|s| s.reward < 0.0);
+    if now.scored == 0 || now.zero_rewards < now.scored || climbed {
         return None;
     }
     let quote =
@@ -370,6 +371,9 @@ mod tests {
     fn rewards_that_are_all_zero_are_told() {
         assert!(every_reward_zero(&steps(1, |s| s.zero_rewards = 64)).is_some());
         assert_eq!(every_reward_zero(&steps(1, |s| s.zero_rewards = 63)), None);
+        let mut penalty = steps(2, |s| (s.zero_rewards, s.reward) = (64, 0.0));
+        penalty[0].reward = -0.4;
+        assert_eq!(every_reward_zero(&penalty), None);
         assert_eq!(every_reward_zero(&steps(1, |s| (s.scored, s.zero_rewards) = (0, 0))), None);
     }
 

@@ -31,10 +31,12 @@ pub fn step_line(line: &StepLine, colour: bool) -> String {
     let delta_text = if delta.is_finite() { format!("({delta:+.2})") } else { " ".repeat(7) };
     let (reward_text, delta_text) = if colour {
         let hue = if delta < -0.005 { "31" } else { "32" };
-        (format!("\u{1b}[1m{reward:.2}\u{1b}[0m"), format!("\u{1b}[{hue}m{delta_text}\u{1b}[0m"))
+        (format!("\u{1b}[1m{reward:>5.2}\u{1b}[0m"), format!("\u{1b}[{hue}m{delta_text}\u{1b}[0m"))
     } else {
-        (format!("{reward:.2}"), delta_text)
+        (format!("{reward:>5.2}"), delta_text)
     };
+    // Adding 0 turns a negative zero, which would print its sign, into a plain one.
+    let kl = (line.kl * 1000.0).round() / 1000.0 + 0.0;
     let curve = sparkline(&line.rewards, CURVE);
     let pad = " ".repeat(CURVE.saturating_sub(curve.chars().count()));
     let width = line.steps.to_string().len();
@@ -42,8 +44,8 @@ pub fn step_line(line: &StepLine, colour: bool) -> String {
     let split = format!("(rollout {rollout:.1} · reward {scoring:.2} · train {train:.1})");
     let split = if colour { format!("\u{1b}[2m{split}\u{1b}[0m") } else { split };
     format!(
-        "  step {:>width$}/{}  {curve}{pad}  reward {reward_text} {delta_text}  kl {:.3}  len {:>3.0}  {all:>4.1} s  {split}",
-        line.step, line.steps, line.kl, line.length,
+        "  step {:>width$}/{}  {curve}{pad}  reward {reward_text} {delta_text}  kl {kl:.3}  len {:>3.0}  {all:>4.1} s  {split}",
+        line.step, line.steps, line.length,
     )
 }
 
@@ -61,7 +63,7 @@ mod tests {
         let text = step_line(&line(12, &[0.1, 0.3, 0.59, 0.61]), false);
         assert_eq!(
             text,
-            "  step 12/60  ▁▄██        reward 0.61 (+0.02)  kl 0.004  len  21   8.9 s  (rollout 3.9 · reward 0.01 · train 4.7)"
+            "  step 12/60  ▁▄██        reward  0.61 (+0.02)  kl 0.004  len  21   8.9 s  (rollout 3.9 · reward 0.01 · train 4.7)"
         );
     }
 
@@ -72,6 +74,15 @@ mod tests {
             column(step_line(&line(1, &[0.1]), false)),
             column(step_line(&line(12, &[0.1, 0.2]), false))
         );
+    }
+
+    #[test]
+    fn a_reward_below_zero_and_a_tiny_kl_keep_the_columns() {
+        let below = StepLine { kl: -1e-7, ..line(3, &[-0.2, -0.1]) };
+        let above = line(3, &[0.2, 0.1]);
+        let [below, above] = [below, above].map(|l| step_line(&l, false));
+        assert!(below.contains("kl 0.000"), "{below}");
+        assert_eq!(below.chars().count(), above.chars().count());
     }
 
     #[test]
