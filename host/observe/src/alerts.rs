@@ -280,11 +280,12 @@ pub fn sync_mismatch(steps: &[StepStatistics]) -> Option<Alert> {
     )
 }
 
-/// Median of up to twenty steps before the current one; `None` while there are fewer than five.
+/// Median of up to twenty steps before the current one; `None` while there are fewer than five. Steps
+/// with exactly 0 had nothing to learn and say nothing about what is usual.
 fn median(steps: &[StepStatistics], value: impl Fn(&StepStatistics) -> Option<f64>) -> Option<f64> {
     let (_, earlier) = steps.split_last()?;
     let mut values: Vec<f64> =
-        earlier.iter().rev().filter_map(value).filter(|v| v.is_finite()).take(20).collect();
+        earlier.iter().rev().filter_map(value).filter(|v| v.is_finite() && *v != 0.0).take(20).collect();
     if values.len() < 5 {
         return None;
     }
@@ -420,6 +421,9 @@ mod tests {
         assert!(gradient_explodes(&steps(10, |s| s.grad_norm = Some(50.0))).is_some());
         assert!(gradient_explodes(&steps(1, |s| s.grad_norm = Some(f64::INFINITY))).is_some());
         assert_eq!(gradient_explodes(&steps(10, |s| s.grad_norm = Some(2.0))), None);
+        let mut idle = steps(10, |s| s.grad_norm = Some(2.0));
+        idle[..9].iter_mut().for_each(|s| s.grad_norm = Some(0.0));
+        assert_eq!(gradient_explodes(&idle), None);
     }
 
     #[test]
