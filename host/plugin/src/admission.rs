@@ -70,6 +70,12 @@ pub(crate) struct Surface {
     pub functions: u64,
 }
 
+/// Everything that can be said about bytes without compiling them: the kinds of plugin that they
+/// are. Imports are judged against a recipe's grants only when a plugin is loaded.
+pub fn validate(bytes: &[u8], caps: &AdmissionCaps) -> Result<Vec<Kind>, LoadError> {
+    examine(bytes, caps).map(|surface| surface.kinds)
+}
+
 /// Measures, walks and validates; imports are not judged yet.
 pub(crate) fn examine(bytes: &[u8], caps: &AdmissionCaps) -> Result<Surface, LoadError> {
     if bytes.is_empty() {
@@ -142,6 +148,7 @@ struct Tally<'c> {
     types: u64,
     definitions: u64,
     custom_bytes: u64,
+    work: u64,
 }
 
 impl Tally<'_> {
@@ -177,17 +184,15 @@ fn count(total: &mut u64, more: u64, limit: u64, what: &'static str) -> Result<(
 
 /// One pass over every section of every level. `None` for a core module.
 fn walk(bytes: &[u8], caps: &AdmissionCaps) -> Result<Option<Surface>, LoadError> {
-    let mut tally = Tally { caps, functions: 0, types: 0, definitions: 0, custom_bytes: 0 };
+    let mut tally = Tally { caps, functions: 0, types: 0, definitions: 0, custom_bytes: 0, work: 0 };
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut depth = 0usize;
-    let mut levels = Vec::new();
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|e| invalid(&e))? {
             Payload::Version { encoding, .. } => {
                 if depth == 0 && encoding == Encoding::Module {
                     return Ok(None);
                 }
-                levels.push(encoding);
             }
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
                 depth += 1;
@@ -197,12 +202,9 @@ fn walk(bytes: &[u8], caps: &AdmissionCaps) -> Result<Option<Surface>, LoadError
                 }
                 tally.definitions(1)?;
             }
-            Payload::End(_) => {
-                levels.pop();
-                depth = depth.saturating_sub(1);
-            }
+            Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::FunctionSection(section) => tally.functions(section.count())?,
-            Payload::CodeSectionEntry(body) => function(&body, caps)?,
+            Payload::CodeSectionEntry(body) => function(&body, &mut tally)?,
             Payload::TypeSection(section) => tally.types(section.count().into())?,
             Payload::CoreTypeSection(section) => {
                 for ty in section {
@@ -282,20 +284,51 @@ fn walk(bytes: &[u8], caps: &AdmissionCaps) -> Result<Option<Surface>, LoadError
     Ok(Some(Surface { imports, exports, kinds, functions: tally.functions }))
 }
 
-/// Caps what makes the compiler's work more than linear: long bodies and wide branch tables.
-fn function(body: &wasmparser::FunctionBody<'_>, caps: &AdmissionCaps) -> Result<(), LoadError> {
+/// Caps what makes the compiler's work more than linear: long bodies, wide branch tables, many calls
+/// (values live across all of them are split again and again) and many locals in many blocks.
+fn function(body: &wasmparser::FunctionBody<'_>, tally: &mut Tally<'_>) -> Result<(), LoadError> {
     let range = body.range();
-    let (found, limit) = (range.end.saturating_sub(range.start), caps.function_bytes);
+    let (found, limit) = (range.end.saturating_sub(range.start), tally.caps.function_bytes);
     if found > limit {
         return Err(LoadError::TooComplex { what: "bytes in one function", found, limit });
     }
-    let mut targets = 0u64;
+    let mut locals = 0u64;
+    for group in body.get_locals_reader().map_err(|e| invalid(&e))? {
+        locals += u64::from(group.map_err(|e| invalid(&e))?.0);
+    }
+    let (mut calls, mut blocks, mut targets) = (0u64, 0u64, 0u64);
     for op in body.get_operators_reader().map_err(|e| invalid(&e))? {
-        if let Operator::BrTable { targets: table } = op.map_err(|e| invalid(&e))? {
-            count(&mut targets, table.len().into(), caps.branch_targets, "branch targets in one function")?;
+        match op.map_err(|e| invalid(&e))? {
+            Operator::BrTable { targets: table } => {
+                let more = table.len().into();
+                count(&mut targets, more, tally.caps.branch_targets, "branch targets in one function")?;
+            }
+            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::Else => {
+                blocks += 1
+            }
+            // Instructions that become calls of the runtime are calls to the compiler.
+            Operator::Call { .. }
+            | Operator::CallIndirect { .. }
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::MemoryGrow { .. }
+            | Operator::MemoryCopy { .. }
+            | Operator::MemoryFill { .. }
+            | Operator::MemoryInit { .. }
+            | Operator::DataDrop { .. }
+            | Operator::ElemDrop { .. }
+            | Operator::TableGet { .. }
+            | Operator::TableSet { .. }
+            | Operator::TableGrow { .. }
+            | Operator::TableFill { .. }
+            | Operator::TableCopy { .. }
+            | Operator::TableInit { .. }
+            | Operator::RefFunc { .. } => calls += 1,
+            _ => {}
         }
     }
-    Ok(())
+    let work = calls.saturating_mul(calls).saturating_add(blocks.saturating_mul(locals).saturating_mul(20));
+    count(&mut tally.work, work, tally.caps.work, "calls, or blocks and locals, in long functions")
 }
 
 fn core_types(ty: &CoreType<'_>) -> u64 {

@@ -154,8 +154,8 @@ struct Machine {
     linker: Linker<CallState>,
 }
 
-/// The host of a process's plugins. Loaded plugins outlive it, but then their guests run without a
-/// clock only until their engine is gone too.
+/// The host of one tenant's plugins, which share its pool of instances. Plugins that were loaded
+/// may outlive it.
 pub struct Host {
     options: HostOptions,
     fast: OnceLock<Result<Machine, LoadError>>,
@@ -186,10 +186,10 @@ impl Host {
         admission::check_imports(&surface, &grants)?;
         let world = surface.kinds.first().map(|k| k.world());
         let Some(world) = world else { return Err(LoadError::wrong_world(&[], Kind::Reward)) };
-        // Its own run, so that what it stores is seen by no plugin.
-        let usage = Use { grants, run: "\0inspect".into(), ..Use::default() };
+        let usage = Use { grants, ..Use::default() };
         let digest = Digest::of(bytes);
-        let guest = self.guest(bytes, digest, &usage)?;
+        // What it stores is seen by no plugin.
+        let guest = self.guest(bytes, digest, &usage, KeptValues::default())?;
         let descriptor = descriptor(guest.describe(|_, _| Ok(()))?, &surface)?;
         Ok(Inspection {
             world,
@@ -243,10 +243,16 @@ impl Host {
         if !surface.kinds.contains(&kind) {
             return Err(LoadError::wrong_world(&surface.kinds, kind));
         }
-        Ok((self.guest(bytes, digest, usage)?, surface))
+        Ok((self.guest(bytes, digest, usage, self.values(&usage.run, digest))?, surface))
     }
 
-    fn guest(&self, bytes: &[u8], digest: Digest, usage: &Use) -> Result<Guest, LoadError> {
+    fn guest(
+        &self,
+        bytes: &[u8],
+        digest: Digest,
+        usage: &Use,
+        values: KeptValues,
+    ) -> Result<Guest, LoadError> {
         let config = config_text(&usage.config)?;
         let machine = self.machine(usage.profile)?;
         let time = self.options.admission.compile_time;
@@ -259,7 +265,7 @@ impl Host {
             name: OnceLock::new(),
             sink: self.options.log.clone(),
             counters: Counters::default(),
-            values: self.values(&usage.run, digest),
+            values,
         };
         Guest::new(machine.engine.clone(), usage.profile, pre, shared, config)
     }

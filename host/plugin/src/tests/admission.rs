@@ -1,7 +1,7 @@
 //! What does not come in, and the name of the reason.
 
 use super::guests::{Parts, RANDOM, STORE, group, host, scoring};
-use crate::{AdmissionCaps, Digest, Grants, Host, HostOptions, LoadError, Use};
+use crate::{AdmissionCaps, Digest, Grants, Host, HostOptions, LoadError, Use, validate};
 
 fn refuse(bytes: &[u8]) -> LoadError {
     host().reward(bytes, &Use::default()).err().expect("admitted")
@@ -51,6 +51,34 @@ fn a_component_that_lost_its_end_is_refused_wherever_it_was_cut() {
             assert_eq!(seen.descriptor.name, "guest");
         }
     }
+}
+
+#[test]
+fn a_component_with_any_byte_changed_is_answered_without_a_panic() {
+    let good = Parts::default().build();
+    let caps = AdmissionCaps::default();
+    let host = host();
+    for at in 0..good.len() {
+        for mask in [0x01, 0x40, 0xff] {
+            let mut bad = good.clone();
+            bad[at] ^= mask;
+            // Some changes are harmless, in names or in data; a few of those go all the way.
+            if validate(&bad, &caps).is_ok() && at % 64 == 0 {
+                let _ = host.inspect(&bad);
+            }
+        }
+    }
+}
+
+#[test]
+fn types_that_double_with_every_name_are_refused() {
+    let mut bomb = String::from("(component (type (tuple u8 u8))");
+    for i in 0..64 {
+        bomb += &format!("(type (tuple {i} {i}))");
+    }
+    let bomb = text(&(bomb + ")"));
+    assert!(bomb.len() < 1000);
+    assert_eq!(refuse(&bomb).kind(), "invalid");
 }
 
 #[test]
@@ -146,6 +174,12 @@ fn a_pin_admits_its_component_and_no_other() {
 fn compile_bombs_are_refused_before_the_compiler_sees_them() {
     let functions = format!("(component (core module {}))", "(func)".repeat(100_001));
     let body = format!("(component (core module (func {})))", "(drop (i32.const 123456789))".repeat(250_000));
+    let calls = format!("(component (core module (func $f {})))", "(call $f)".repeat(60_000));
+    let locals = format!(
+        "(component (core module (func (local {}) {})))",
+        "i32 ".repeat(5_000),
+        "(block)".repeat(20_000)
+    );
     let targets = "0 ".repeat(100_001);
     let branches = format!("(component (core module (func (block (br_table {targets} 0 (i32.const 0))))))");
     let types = format!("(component {})", "(type (list u8))".repeat(50_001));
@@ -153,7 +187,7 @@ fn compile_bombs_are_refused_before_the_compiler_sees_them() {
     let instances =
         format!("(component (core module $m) {})", "(core instance (instantiate $m))".repeat(100_001));
     let names = format!(r#"(component (@custom "names" "{}"))"#, "x".repeat(9 << 20));
-    for bomb in [functions, body, branches, types, nested, instances, names] {
+    for bomb in [functions, body, calls, locals, branches, types, nested, instances, names] {
         let error = refuse(&text(&bomb));
         assert_eq!(error.kind(), "too-complex", "{}: {error}", &bomb[..60]);
     }

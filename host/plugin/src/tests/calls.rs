@@ -99,6 +99,34 @@ fn nothing_of_a_call_is_seen_by_the_next() {
 }
 
 #[test]
+fn a_guest_finds_nothing_of_another_guest_in_its_memory() {
+    let host = host();
+    // Fills all of its two pages beyond the data, and a third, with 0xAA.
+    let filling = scoring(
+        "(block (result f64) (drop (memory.grow (i32.const 1)))
+            (memory.fill (i32.const 8192) (i32.const 0xaa) (i32.const 188416)) (f64.const 1))",
+    );
+    // Scores by the number of words that are not zero from 64 KiB on, in four pages.
+    let looking = scoring(
+        "(block (result f64)
+            (drop (memory.grow (i32.const 2)))
+            (local.set $a (i32.const 65536))
+            (loop $l
+                (if (i32.load (local.get $a)) (then (local.set $b (i32.add (local.get $b) (i32.const 1)))))
+                (br_if $l (i32.lt_u (local.tee $a (i32.add (local.get $a) (i32.const 4))) (i32.const 262144))))
+            (f64.convert_i32_u (local.get $b)))",
+    );
+    let filling =
+        host.reward(&Parts { body: &filling, ..Parts::default() }.build(), &Use::default()).unwrap();
+    let looking =
+        host.reward(&Parts { body: &looking, ..Parts::default() }.build(), &Use::default()).unwrap();
+    for _ in 0..300 {
+        assert_eq!(rewards(&filling.score(&group(&["a"])).unwrap()), [Some(1.0)]);
+        assert_eq!(rewards(&looking.score(&group(&["a"])).unwrap()), [Some(0.0)]);
+    }
+}
+
+#[test]
 fn a_guest_that_loops_before_its_call_is_stopped_too() {
     let start = format!("(func $forever (loop $l (br $l))) (start $forever) {OBEDIENT}");
     let looping = [
