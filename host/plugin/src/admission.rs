@@ -189,11 +189,7 @@ fn walk(bytes: &[u8], caps: &AdmissionCaps) -> Result<Option<Surface>, LoadError
     let mut depth = 0usize;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|e| invalid(&e))? {
-            Payload::Version { encoding, .. } => {
-                if depth == 0 && encoding == Encoding::Module {
-                    return Ok(None);
-                }
-            }
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Ok(None),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
                 depth += 1;
                 if depth > caps.depth {
