@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::lanes::{Isa, Kernel, LANES, Lanes, dispatch, exp};
+use crate::lanes::{Isa, Kernel, LANES, Lanes, dispatch, exp, prefetch};
 use crate::number::Number;
 
 /// Positions of a block.
@@ -172,8 +172,13 @@ impl<T: Number> Attend<'_, T> {
                 // SAFETY: keys of one head are `width * BLOCK` values from `offset` on; a pair of `q` lies within its head.
                 unsafe {
                     let keys = block.as_ptr().add(offset);
+                    // Blocks lie apart, so the processor does not foresee the next one: ask for its keys and
+                    // values while these are multiplied.
+                    let next = span.blocks.get(index + 1).map_or(keys, |b| b.as_ptr().add(offset));
                     for step in 0..dim.div_ceil(T::PAIR) {
                         let k = keys.add(step * BLOCK * T::PAIR);
+                        prefetch(next.add(step * BLOCK * T::PAIR));
+                        prefetch(next.add((width / T::PAIR + step) * BLOCK * T::PAIR));
                         for (h, acc) in acc.iter_mut().enumerate() {
                             *acc = T::step(*acc, q.as_ptr().add(h * stride + step * T::PAIR), k);
                         }
@@ -314,7 +319,7 @@ mod tests {
                 (0..blocks).map(|_| vec![T::from_f32(f32::NAN); self.shape.block_len()].into()).collect();
             for block in &mut all {
                 // Padding of a head is zero by contract.
-                if self.shape.head_dim % LANES != 0 {
+                if !self.shape.head_dim.is_multiple_of(LANES) {
                     block.fill(T::default());
                 }
             }

@@ -279,15 +279,15 @@ impl<T: Number> Task<'_, T> {
                         self.write(row, panel * LANES, value);
                     }
                     Finish::Store => {
-                        for side in 0..2 {
+                        for (side, sum) in sums.iter().enumerate() {
                             let column = panel * PANEL + side * LANES;
-                            self.write(row, column, self.biased(sums[side], column, self.out_columns));
+                            self.write(row, column, self.biased(*sum, column, self.out_columns));
                         }
                     }
                     Finish::Add => {
-                        for side in 0..2 {
+                        for (side, sum) in sums.iter().enumerate() {
                             let column = panel * PANEL + side * LANES;
-                            let value = T::round(self.biased(sums[side], column, self.out_columns));
+                            let value = T::round(self.biased(*sum, column, self.out_columns));
                             if column < self.out_columns {
                                 let old: L = self.read(row, column);
                                 self.write(row, column, old.add(value));

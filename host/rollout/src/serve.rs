@@ -384,10 +384,12 @@ impl<B: Backend> Serve<B> {
         if self.is_stop_id(&s.pending.request, drawn.token) {
             return Ok(Some(FinishReason::Stop));
         }
-        if let Some(watch) = &mut s.watch {
-            if watch.push(drawn.token).map_err(|e| EngineError::Model(e.to_string()))? {
-                return Ok(Some(FinishReason::Stop));
-            }
+        let found = match &mut s.watch {
+            Some(watch) => watch.push(drawn.token).map_err(|e| EngineError::Model(e.to_string()))?,
+            None => false,
+        };
+        if found {
+            return Ok(Some(FinishReason::Stop));
         }
         Ok((s.tokens.len() >= s.limit).then_some(FinishReason::Length))
     }

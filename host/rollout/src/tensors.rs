@@ -140,11 +140,11 @@ impl Tensors {
                 heads != kv_heads,
             );
             let attended = attended.transpose(1, 2).reshape([-1, heads * dim]).index_select(0, &places);
-            x = x + self.linear(&attended, &name("self_attn.o_proj"));
+            x += self.linear(&attended, &name("self_attn.o_proj"));
             let h = self.norm(&x, &name("post_attention_layernorm"));
             let gated =
                 self.linear(&h, &name("mlp.gate_proj")).silu() * self.linear(&h, &name("mlp.up_proj"));
-            x = x + self.linear(&gated, &name("mlp.down_proj"));
+            x += self.linear(&gated, &name("mlp.down_proj"));
         }
         for run in runs.iter_mut() {
             run.own.len += run.tokens.len();
