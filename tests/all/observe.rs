@@ -25,8 +25,7 @@ fn crc32c(data: &[u8]) -> u32 {
 }
 
 fn unmask(masked: u32) -> u32 {
-    let rotated = masked.wrapping_sub(0xa282_ead8);
-    (rotated >> 17) | (rotated << 15)
+    masked.wrapping_sub(0xa282_ead8).rotate_right(17)
 }
 
 /// Splits a TFRecord file, checking both checksums of every record.

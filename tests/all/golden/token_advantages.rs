@@ -36,8 +36,8 @@ pub fn check(name: &str) -> Option<Check> {
 const VERL: Guard = Guard::AddToVariance(1e-8);
 
 /// Applies `formula` to each row and joins the results.
-fn each_row(rows: usize, mut formula: impl FnMut(usize) -> Vec<f64>) -> Vec<f64> {
-    (0..rows).flat_map(|s| formula(s)).collect()
+fn each_row(rows: usize, formula: impl FnMut(usize) -> Vec<f64>) -> Vec<f64> {
+    (0..rows).flat_map(formula).collect()
 }
 
 fn added(a: &[f64], b: &[f64]) -> Vec<f64> {

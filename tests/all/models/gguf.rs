@@ -250,8 +250,11 @@ const HIDDEN: i64 = 256;
 const HEADS: i64 = 4;
 const VOCAB: i64 = 32;
 
+/// Name, shape and values of a tensor that was written.
+type Written = (String, Vec<i64>, Vec<f32>);
+
 /// A one-layer model with every matrix of one type, and the values that were written, by GGUF name.
-fn tiny(architecture: &str, number: u32, block: Block) -> (Writer, Vec<(String, Vec<i64>, Vec<f32>)>) {
+fn tiny(architecture: &str, number: u32, block: Block) -> (Writer, Vec<Written>) {
     let mut writer = Writer::default();
     writer.text("general.architecture", architecture);
     for (name, value) in [
