@@ -1,6 +1,6 @@
 //! One answer as it is read: its type and parts, and its bare text.
 
-use crate::compare::{same, words};
+use crate::compare::{equal, words};
 use crate::lex::{MAX_LENGTH, lex};
 use crate::parse::parse;
 use crate::syntax::Value;
@@ -41,7 +41,25 @@ impl Answer {
 
     /// Whether the text was read as more than words.
     pub fn is_formula(&self) -> bool {
-        !matches!(self.value, Value::Verbatim | Value::Text(_))
+        match &self.value {
+            Value::Verbatim | Value::Text(_) => false,
+            Value::List(items) => !items.iter().any(|item| matches!(item, Value::Text(_))),
+            _ => true,
+        }
+    }
+
+    /// The letter of `(B) 42` and `B. 42`, with its text behind it.
+    fn choice(&self) -> Option<&str> {
+        let bracketed = self.bare.strip_prefix('(').or_else(|| self.bare.strip_prefix("{("));
+        let rest = bracketed.unwrap_or(&self.bare);
+        let letter = rest.get(..1).filter(|l| l.starts_with(|c: char| ('A'..='J').contains(&c)))?;
+        let behind = &rest[1..];
+        let marked = if bracketed.is_some() {
+            behind.starts_with(')')
+        } else {
+            behind.starts_with([')', ':']) || behind.starts_with('.')
+        };
+        (marked && behind.len() > 1).then_some(letter)
     }
 
     /// Whether two answers are the same.
@@ -49,16 +67,19 @@ impl Answer {
         if self.bare == other.bare {
             return true;
         }
-        if same(&self.value, &other.value) {
+        if equal(&self.value, &other.value) {
             return true;
         }
         let list = |a: &Answer, b: &Answer| match (&a.separated, &b.value) {
             (Some(Value::List(xs)), Value::List(ys)) => {
-                xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| same(x, y))
+                xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| equal(x, y))
             }
             _ => false,
         };
         if list(self, other) || list(other, self) {
+            return true;
+        }
+        if self.choice().is_some_and(|c| other.bare == c) || other.choice().is_some_and(|c| self.bare == c) {
             return true;
         }
         let textual = |a: &Answer| matches!(a.value, Value::Text(_));
@@ -140,7 +161,8 @@ fn is_balanced(text: &str) -> bool {
 
 /// The text without blanks, sizes and text commands.
 fn bare(text: &str) -> String {
-    let mut out = text.to_owned();
+    // A row's end is no escaped blank.
+    let mut out = text.replace("\\\\", "\u{1}");
     for dress in
         ["\\left", "\\right", "\\displaystyle", "\\text", "\\mathrm", "\\textbf", "\\mathbf", "\\mbox"]
     {

@@ -6,35 +6,92 @@ use crate::syntax::{Expr, Measure, Rational, Relation, Value};
 use crate::units;
 use num_bigint::BigInt;
 use num_traits::{One, Signed};
+use std::cell::Cell;
 
+/// Multiplications of coefficients that one comparison may cost.
+const BUDGET: u64 = 10_000;
+/// What a comparison of two formulas costs at least.
+const PART: u64 = 20;
+/// What an evaluation in finite fields costs.
+const FIELD: u64 = 500;
 /// Lists longer than this are compared in order only.
 const MAX_UNORDERED: usize = 64;
 
-/// Whether two answers are the same.
-pub fn same(a: &Value, b: &Value) -> bool {
+/// Whether two answers are the same; false also where the work to tell is spent.
+pub fn equal(a: &Value, b: &Value) -> bool {
+    same(&Work(Cell::new(BUDGET)), a, b)
+}
+
+/// The work that one comparison of answers may still do, shared by all its parts.
+struct Work(Cell<u64>);
+
+impl Work {
+    /// An algebra that may use what is left; none when nothing is.
+    fn algebra(&self) -> Option<Algebra> {
+        self.spend(PART)?;
+        Some(Algebra::with_budget(self.0.get()))
+    }
+
+    /// Counts work; none when it is spent.
+    fn spend(&self, work: u64) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(work)?);
+        Some(())
+    }
+
+    /// Takes off what an algebra has used.
+    fn settle(&self, algebra: &Algebra) {
+        self.0.set(algebra.budget_left());
+    }
+}
+
+fn same(work: &Work, a: &Value, b: &Value) -> bool {
+    if work.spend(1).is_none() {
+        return false;
+    }
     match (a, b) {
-        (Value::Scalar(x, m), Value::Scalar(y, n)) => quantities(x, m, y, n),
+        (Value::Scalar(x, m), Value::Scalar(y, n)) => quantities(work, x, m, y, n),
         (Value::Text(x), Value::Text(y)) => words(x) == words(y),
         (Value::Tuple(o, xs, c), Value::Tuple(p, ys, d)) => {
             // Two items may be an interval, whose brackets matter.
-            xs.len() == ys.len() && (xs.len() > 2 || o == p && c == d) && in_order(xs, ys)
+            xs.len() == ys.len() && (xs.len() > 2 || o == p && c == d) && in_order(work, xs, ys)
         }
-        (Value::List(xs), Value::List(ys)) => lists(xs, ys),
+        (Value::List(xs), Value::List(ys)) => lists(work, xs, ys),
         (Value::Set(xs) | Value::List(xs), Value::Set(ys) | Value::List(ys)) => {
-            unordered(&distinct(xs), &distinct(ys))
+            unordered(work, &distinct(work, xs), &distinct(work, ys))
         }
-        (Value::Union(xs), Value::Union(ys)) => unordered(xs, ys),
-        (Value::Ratio(xs), Value::Ratio(ys)) => ratios(xs, ys),
+        (Value::Union(xs), Value::Union(ys)) => unordered(work, &merged(xs), &merged(ys)),
+        (Value::Union(xs), Value::Set(_)) | (Value::Set(_), Value::Union(xs)) => {
+            let other = if matches!(a, Value::Set(_)) { a } else { b };
+            matches!(&merged(xs)[..], [one] if same(work, one, other))
+        }
+        (Value::Without(x, s), Value::Without(y, t)) => same(work, x, y) && same(work, s, t),
+        (Value::Without(x, s), other) | (other, Value::Without(x, s)) => {
+            punctured(work, x, s).is_some_and(|union| same(work, &union, other))
+        }
+        (Value::Ratio(xs), Value::Ratio(ys)) => ratios(work, xs, ys),
         (Value::Matrix(d, xs), Value::Matrix(e, ys)) => {
-            d == e && xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| in_order(x, y))
+            d == e && xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| in_order(work, x, y))
         }
-        (Value::Chain(xs, r), Value::Chain(ys, s)) => chains((xs, r), (ys, s)),
+        (Value::Chain(xs, r), Value::Chain(ys, s)) => chains(work, (xs, r), (ys, s)),
+        (Value::Scalar(Expr::Symbol(name), _), Value::Tuple(_, ends, _))
+        | (Value::Tuple(_, ends, _), Value::Scalar(Expr::Symbol(name), _))
+            if name == "mathbbR" =>
+        {
+            let infinity = |v: &Value, negative: bool| match v {
+                Value::Scalar(Expr::Negative(inside), _) => {
+                    negative && **inside == Expr::Symbol("infty".into())
+                }
+                Value::Scalar(expr, _) => !negative && *expr == Expr::Symbol("infty".into()),
+                _ => false,
+            };
+            matches!(&ends[..], [low, high] if infinity(low, true) && infinity(high, false))
+        }
         (Value::Chain(xs, r), other) | (other, Value::Chain(xs, r)) => {
-            assigned(xs, r).is_some_and(|right| same(right, other))
-                || interval(xs, r).is_some_and(|range| same(&range, other))
+            assigned(work, xs, r).is_some_and(|right| same(work, right, other))
+                || interval(xs, r).is_some_and(|range| same(work, &range, other))
         }
         (Value::List(xs), Value::Tuple(_, ys, _)) | (Value::Tuple(_, ys, _), Value::List(xs)) => {
-            names(xs).is_some() && in_order(xs, ys)
+            names(work, xs).is_some() && in_order(work, xs, ys)
         }
         (Value::List(xs), Value::Union(ys)) | (Value::Union(ys), Value::List(xs)) => {
             let ranges: Option<Vec<Value>> = xs
@@ -44,9 +101,11 @@ pub fn same(a: &Value, b: &Value) -> bool {
                     _ => None,
                 })
                 .collect();
-            ranges.is_some_and(|ranges| unordered(&ranges, ys))
+            ranges.is_some_and(|ranges| unordered(work, &ranges, ys))
         }
-        (Value::Set(xs), other) | (other, Value::Set(xs)) => matches!(&xs[..], [one] if same(one, other)),
+        (Value::Set(xs), other) | (other, Value::Set(xs)) => {
+            matches!(&xs[..], [one] if same(work, one, other))
+        }
         _ => false,
     }
 }
@@ -65,14 +124,14 @@ pub fn words(text: &str) -> String {
     out
 }
 
-fn in_order(xs: &[Value], ys: &[Value]) -> bool {
-    xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| same(x, y))
+fn in_order(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
+    xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| same(work, x, y))
 }
 
-fn distinct(xs: &[Value]) -> Vec<Value> {
+fn distinct(work: &Work, xs: &[Value]) -> Vec<Value> {
     let mut kept: Vec<Value> = Vec::new();
     for x in xs {
-        if xs.len() > MAX_UNORDERED || !kept.iter().any(|k| same(k, x)) {
+        if xs.len() > MAX_UNORDERED || !kept.iter().any(|k| same(work, k, x)) {
             kept.push(x.clone());
         }
     }
@@ -81,14 +140,17 @@ fn distinct(xs: &[Value]) -> Vec<Value> {
 
 /// Equal in any order. Equality need not be transitive (units may be left out), so a pairing is
 /// looked for by augmenting paths rather than greedily.
-fn unordered(xs: &[Value], ys: &[Value]) -> bool {
+fn unordered(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
     if xs.len() != ys.len() {
         return false;
     }
-    if xs.len() > MAX_UNORDERED {
-        return in_order(xs, ys);
+    if in_order(work, xs, ys) {
+        return true;
     }
-    let fits: Vec<Vec<bool>> = xs.iter().map(|x| ys.iter().map(|y| same(x, y)).collect()).collect();
+    if xs.len() > MAX_UNORDERED {
+        return false;
+    }
+    let fits: Vec<Vec<bool>> = xs.iter().map(|x| ys.iter().map(|y| same(work, x, y)).collect()).collect();
     let mut partner: Vec<Option<usize>> = vec![None; ys.len()];
     fn place(x: usize, fits: &[Vec<bool>], partner: &mut [Option<usize>], seen: &mut [bool]) -> bool {
         for y in 0..partner.len() {
@@ -106,19 +168,19 @@ fn unordered(xs: &[Value], ys: &[Value]) -> bool {
 }
 
 /// Lists in any order, but values of different names in the order of the names.
-fn lists(xs: &[Value], ys: &[Value]) -> bool {
-    match (names(xs), names(ys)) {
-        (None, None) | (Some(_), Some(_)) => unordered(xs, ys),
-        _ => in_order(xs, ys),
+fn lists(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
+    match (names(work, xs), names(work, ys)) {
+        (None, None) | (Some(_), Some(_)) => unordered(work, xs, ys),
+        _ => in_order(work, xs, ys),
     }
 }
 
 /// The different names that a list assigns values to, if it does nothing else.
-fn names(xs: &[Value]) -> Option<Vec<&Value>> {
+fn names<'v>(work: &Work, xs: &'v [Value]) -> Option<Vec<&'v Value>> {
     let mut names = Vec::new();
     for x in xs {
         match x {
-            Value::Chain(sides, relations) if assigned(sides, relations).is_some() => {
+            Value::Chain(sides, relations) if assigned(work, sides, relations).is_some() => {
                 let name = sides.first()?;
                 if names.contains(&name) {
                     return None;
@@ -132,7 +194,7 @@ fn names(xs: &[Value]) -> Option<Vec<&Value>> {
 }
 
 /// What `x = 5`, `(p, q) = (3, 2)`, `x \in [0, 1]` and `4 - 7 = -3` say: their last side.
-fn assigned<'v>(sides: &'v [Value], relations: &[Relation]) -> Option<&'v Value> {
+fn assigned<'v>(work: &Work, sides: &'v [Value], relations: &[Relation]) -> Option<&'v Value> {
     let (first, last) = (sides.first()?, sides.last()?);
     let equal = relations.iter().all(|r| *r == Relation::Equal);
     let is_name = |value: &Value| matches!(value, Value::Scalar(expr, _) if expr.is_name());
@@ -146,7 +208,8 @@ fn assigned<'v>(sides: &'v [Value], relations: &[Relation]) -> Option<&'v Value>
     }
     // A computation: all sides constant, and the equation true.
     let constant = |value: &Value| matches!(value, Value::Scalar(expr, _) if !expr.has_variable());
-    (equal && sides.iter().all(constant) && sides.windows(2).all(|w| same(&w[0], &w[1]))).then_some(last)
+    (equal && sides.iter().all(constant) && sides.windows(2).all(|w| same(work, &w[0], &w[1])))
+        .then_some(last)
 }
 
 /// `x > 1`, `0 \le x < 2` as intervals.
@@ -184,6 +247,60 @@ fn interval(sides: &[Value], relations: &[Relation]) -> Option<Value> {
     }
 }
 
+/// A union whose sets are one set.
+fn merged(parts: &[Value]) -> Vec<Value> {
+    let mut points: Vec<Value> = Vec::new();
+    let mut rest = Vec::new();
+    for part in parts {
+        match part {
+            Value::Set(items) => points.extend(items.iter().cloned()),
+            other => rest.push(other.clone()),
+        }
+    }
+    if !points.is_empty() {
+        rest.push(Value::Set(points));
+    }
+    rest
+}
+
+/// The real line without some points, as a union of intervals.
+fn punctured(work: &Work, line: &Value, points: &Value) -> Option<Value> {
+    let infinity = Expr::Symbol("infty".into());
+    let plain = |expr: Expr| Value::Scalar(expr, Measure::default());
+    let real = plain(Expr::Symbol("mathbbR".into()));
+    let whole = Value::Tuple(
+        '(',
+        vec![plain(Expr::Negative(Box::new(infinity.clone()))), plain(infinity.clone())],
+        ')',
+    );
+    let Value::Set(points) = points else { return None };
+    if *line != real && !same(work, line, &whole) {
+        return None;
+    }
+    let mut ordered: Vec<(Rational, Value)> = Vec::new();
+    for point in points {
+        let Value::Scalar(expr, _) = point else { return None };
+        let mut algebra = work.algebra()?;
+        let number = algebra.normal(expr).and_then(|form| form.as_number());
+        work.settle(&algebra);
+        match number {
+            Some(number) => ordered.push((number, point.clone())),
+            // Without an order a single point can still be taken out.
+            None if points.len() == 1 => ordered.push((Rational::one(), point.clone())),
+            None => return None,
+        }
+    }
+    ordered.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut from = plain(Expr::Negative(Box::new(infinity.clone())));
+    let mut parts = Vec::new();
+    for (_, point) in ordered {
+        parts.push(Value::Tuple('(', vec![from, point.clone()], ')'));
+        from = point;
+    }
+    parts.push(Value::Tuple('(', vec![from, plain(infinity)], ')'));
+    Some(Value::Union(parts))
+}
+
 fn one_sided(
     bound: &Value,
     r: Relation,
@@ -202,7 +319,7 @@ fn one_sided(
     }
 }
 
-fn ratios(xs: &[Value], ys: &[Value]) -> bool {
+fn ratios(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
     let exprs = |vs: &[Value]| -> Option<Vec<Expr>> {
         vs.iter()
             .map(|v| match v {
@@ -211,66 +328,79 @@ fn ratios(xs: &[Value], ys: &[Value]) -> bool {
             })
             .collect()
     };
-    let (Some(xs), Some(ys)) = (exprs(xs), exprs(ys)) else { return in_order(xs, ys) };
+    let (Some(xs), Some(ys)) = (exprs(xs), exprs(ys)) else { return in_order(work, xs, ys) };
     let times = |a: &Expr, b: &Expr| Expr::Product(vec![a.clone(), b.clone()]);
+    // `3:45` and `1:15` are times of day before they are ratios.
+    let is_time = |es: &[Expr]| {
+        let within = |e: &Expr, low: i64, high: i64| matches!(e, Expr::Number(n) if n.is_integer() && (low..high).any(|k| *n.numer() == BigInt::from(k)));
+        es.len() == 2 && within(&es[0], 0, 24) && within(&es[1], 10, 60)
+    };
+    if is_time(&xs) && is_time(&ys) {
+        return xs == ys;
+    }
     xs.len() == ys.len()
-        && (xs == ys || xs.iter().zip(&ys).all(|(x, y)| expressions(&times(x, &ys[0]), &times(y, &xs[0]))))
+        && (xs == ys
+            || xs.iter().zip(&ys).all(|(x, y)| expressions(work, &times(x, &ys[0]), &times(y, &xs[0]))))
 }
 
-fn chains(a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -> bool {
+fn chains(work: &Work, a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -> bool {
     let flipped = |(sides, relations): (&[Value], &[Relation])| {
         let sides: Vec<Value> = sides.iter().rev().cloned().collect();
         let relations: Vec<Relation> = relations.iter().rev().map(|r| r.flipped()).collect();
         (sides, relations)
     };
-    if a.1 == b.1 && in_order(a.0, b.0) {
+    if a.1 == b.1 && in_order(work, a.0, b.0) {
         return true;
     }
     let (turned, relations) = flipped(b);
-    if !a.1.contains(&Relation::In) && a.1 == &relations[..] && in_order(a.0, &turned) {
+    if !a.1.contains(&Relation::In) && a.1 == &relations[..] && in_order(work, a.0, &turned) {
         return true;
     }
     if let (Some(x), Some(y)) = (interval(a.0, a.1), interval(b.0, b.1)) {
         let name =
             |sides: &[Value]| sides.iter().find(|v| matches!(v, Value::Scalar(e, _) if e.is_name())).cloned();
         if name(a.0) == name(b.0) {
-            return same(&x, &y);
+            return same(work, &x, &y);
         }
     }
     if let ([l, r], [m, s], &[p], &[q]) = (a.0, b.0, a.1, b.1) {
-        return relations_agree((l, r, p), (m, s, q)).unwrap_or(false)
-            || mixed_interval(a, b)
-            || mixed_interval(b, a);
+        return relations_agree(work, (l, r, p), (m, s, q)).unwrap_or(false)
+            || mixed_interval(work, a, b)
+            || mixed_interval(work, b, a);
     }
-    if mixed_interval(a, b) || mixed_interval(b, a) {
+    if mixed_interval(work, a, b) || mixed_interval(work, b, a) {
         return true;
     }
     // `y = x(x+1) = x^2+x` against `y = x^2+x`.
     let equal = |r: &[Relation]| r.iter().all(|r| *r == Relation::Equal);
     match (a.0, b.0) {
         ([first, .., last], [start, .., end]) if equal(a.1) && equal(b.1) => {
-            assigned(a.0, a.1).is_some()
-                && assigned(b.0, b.1).is_some()
-                && same(first, start)
-                && same(last, end)
+            assigned(work, a.0, a.1).is_some()
+                && assigned(work, b.0, b.1).is_some()
+                && same(work, first, start)
+                && same(work, last, end)
         }
         _ => false,
     }
 }
 
 /// `x \ge 1` against `x \in [1, \infty)`.
-fn mixed_interval(a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -> bool {
+fn mixed_interval(work: &Work, a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -> bool {
     match (b.0, b.1) {
         ([name, range], [Relation::In]) => {
-            a.0.contains(name) && interval(a.0, a.1).is_some_and(|i| same(&i, range))
+            a.0.contains(name) && interval(a.0, a.1).is_some_and(|i| same(work, &i, range))
         }
         _ => false,
     }
 }
 
 /// Two equations, or two inequalities, that differ by a constant factor.
-fn relations_agree(a: (&Value, &Value, Relation), b: (&Value, &Value, Relation)) -> Option<bool> {
-    let mut algebra = Algebra::default();
+fn relations_agree(
+    work: &Work,
+    a: (&Value, &Value, Relation),
+    b: (&Value, &Value, Relation),
+) -> Option<bool> {
+    let mut algebra = work.algebra()?;
     let mut difference = |l: &Value, r: &Value| -> Option<(Poly, Poly)> {
         match (l, r) {
             (Value::Scalar(l, m), Value::Scalar(r, n)) if m == n => {
@@ -281,8 +411,10 @@ fn relations_agree(a: (&Value, &Value, Relation), b: (&Value, &Value, Relation))
             _ => None,
         }
     };
-    let (x, y) = (difference(a.0, a.1)?, difference(b.0, b.1)?);
-    let (p, q) = (algebra.mul_poly(&x.0, &y.1)?, algebra.mul_poly(&y.0, &x.1)?);
+    let both = difference(a.0, a.1).zip(difference(b.0, b.1));
+    let crossed = both.and_then(|(x, y)| algebra.mul_poly(&x.0, &y.1).zip(algebra.mul_poly(&y.0, &x.1)));
+    work.settle(&algebra);
+    let (p, q) = crossed?;
     if p.is_empty() || q.is_empty() {
         return Some(p.is_empty() && q.is_empty() && a.2 == b.2);
     }
@@ -300,10 +432,10 @@ fn relations_agree(a: (&Value, &Value, Relation), b: (&Value, &Value, Relation))
 }
 
 /// Numbers with units and percent signs.
-fn quantities(x: &Expr, m: &Measure, y: &Expr, n: &Measure) -> bool {
+fn quantities(work: &Work, x: &Expr, m: &Measure, y: &Expr, n: &Measure) -> bool {
     let hundredth = || Rational::new(BigInt::from(1), BigInt::from(100));
     let (left, right) = match (m.unit.is_empty(), n.unit.is_empty()) {
-        (true, true) => return percents(x, m.percent, y, n.percent, &hundredth()),
+        (true, true) => return percents(work, x, m.percent, y, n.percent, &hundredth()),
         _ => (units::read(&m.unit), units::read(&n.unit)),
     };
     let scaled = |e: &Expr, by: &Rational| match by.is_one() {
@@ -322,9 +454,9 @@ fn quantities(x: &Expr, m: &Measure, y: &Expr, n: &Measure) -> bool {
     // An angle without a unit is in radians or in the degrees that the other side names.
     let is_degree = |u: &units::Unit| u.dimensions == [("degree".to_owned(), 1)];
     let turned = |e: &Expr| Expr::Degrees(Box::new(e.clone()));
-    percents(&lx, m.percent, &ry, n.percent, &hundredth())
-        || is_degree(&left_of(m)) && bare_right && expressions(&turned(x), y)
-        || is_degree(&left_of(n)) && bare_left && expressions(x, &turned(y))
+    percents(work, &lx, m.percent, &ry, n.percent, &hundredth())
+        || is_degree(&left_of(m)) && bare_right && expressions(work, &turned(x), y)
+        || is_degree(&left_of(n)) && bare_left && expressions(work, x, &turned(y))
 }
 
 fn left_of(measure: &Measure) -> units::Unit {
@@ -332,28 +464,42 @@ fn left_of(measure: &Measure) -> units::Unit {
 }
 
 /// A percent sign divides by a hundred; where one side alone has it, the bare figures count too.
-fn percents(x: &Expr, px: bool, y: &Expr, py: bool, hundredth: &Rational) -> bool {
+fn percents(work: &Work, x: &Expr, px: bool, y: &Expr, py: bool, hundredth: &Rational) -> bool {
     let part = |e: &Expr| Expr::Product(vec![Expr::Number(hundredth.clone()), e.clone()]);
-    expressions(x, y)
+    expressions(work, x, y)
         || match (px, py) {
-            (true, false) => expressions(&part(x), y),
-            (false, true) => expressions(x, &part(y)),
+            (true, false) => expressions(work, &part(x), y),
+            (false, true) => expressions(work, x, &part(y)),
             _ => false,
         }
 }
 
 /// Equal formulas.
-fn expressions(x: &Expr, y: &Expr) -> bool {
+fn expressions(work: &Work, x: &Expr, y: &Expr) -> bool {
     if x == y {
         return true;
     }
     if let (Expr::Number(a), Expr::Number(b)) = (x, y) {
         return a == b;
     }
-    let mut algebra = Algebra::default();
-    let exact = (|| {
+    let decide = |algebra: &mut Algebra| {
         let (a, b) = (algebra.normal(x)?, algebra.normal(y)?);
         algebra.equal(&a, &b)
-    })();
-    exact.or_else(|| field::equal(x, y)).unwrap_or(false)
+    };
+    let Some(mut algebra) = work.algebra() else { return false };
+    let mut exact = decide(&mut algebra);
+    work.settle(&algebra);
+    if exact == Some(false)
+        && let Some(parts) = algebra.angle_parts()
+        && let Some(again) = work.algebra()
+    {
+        // Angles x and x/2 meet as multiples of x/2.
+        let mut again = again.with_angle_parts(parts);
+        exact = decide(&mut again);
+        work.settle(&again);
+    }
+    if exact.is_none() && work.spend(FIELD).is_some() {
+        exact = field::equal(x, y);
+    }
+    exact.unwrap_or(false)
 }

@@ -149,7 +149,10 @@ fn answer_line(text: &str) -> Option<Found> {
         if lower[..at].ends_with(|c: char| c.is_alphanumeric()) {
             continue;
         }
-        let Some(from) = behind_marker(&lower[at + 6..]) else { continue };
+        let heading = lower[..at].lines().last().unwrap_or("");
+        let is_heading = heading.starts_with(['#', '*'])
+            && heading.replace("final", "").trim_matches(['#', '*', ' ']).is_empty();
+        let Some(from) = behind_marker(&lower[at + 6..], is_heading) else { continue };
         let rest = &text[at + 6 + from..];
         // The value may stand on the next line, and a displayed formula run on to the line that closes it.
         let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_'));
@@ -160,7 +163,8 @@ fn answer_line(text: &str) -> Option<Found> {
             Some((inside, close)) => &inside[..inside.find(close).unwrap_or(inside.len())],
             None => rest.lines().next().unwrap_or(""),
         };
-        if value.trim().is_empty() {
+        let denied = value.trim_start().get(..4).is_some_and(|v| v.eq_ignore_ascii_case("not "));
+        if value.trim().is_empty() || denied {
             continue;
         }
         return Some(value_of(value));
@@ -169,9 +173,12 @@ fn answer_line(text: &str) -> Option<Found> {
 }
 
 /// Behind `answer`: the offset past `:`, `=`, `is`, or `to … is`.
-fn behind_marker(rest: &str) -> Option<usize> {
+fn behind_marker(rest: &str, is_heading: bool) -> Option<usize> {
     let skip = |s: &str| s.len() - s.trim_start_matches(['*', '_', ' ', '\t', '}']).len();
     let mut at = skip(rest);
+    if is_heading && rest[at..].starts_with(['\n', '\r']) {
+        return Some(at);
+    }
     if rest[at..].starts_with(':') || rest[at..].starts_with('：') || rest[at..].starts_with('=') {
         at += rest[at..].chars().next().map_or(0, char::len_utf8);
         return Some(at + skip(&rest[at..]));
@@ -201,6 +208,15 @@ fn value_of(line: &str) -> Found {
     let whole =
         line.trim().trim_end_matches("\\]").trim_matches(|c: char| matches!(c, '*' | '`' | ' ')).trim();
     let readable = |text: &str| Answer::of(text).is_some_and(|a| a.is_formula());
+    // `$5$, as required.`
+    if let [one] = spans(whole)[..]
+        && let Some((_, behind)) = whole.split_once(one)
+        && behind.trim_start_matches(['$', '\\', ')', ']']).starts_with([',', ';', '.'])
+        && whole.starts_with(['$', '\\'])
+        && readable(one)
+    {
+        return Ok(one.to_owned());
+    }
     if readable(whole) {
         return Ok(whole.to_owned());
     }
@@ -211,8 +227,9 @@ fn value_of(line: &str) -> Found {
     if let Some(i) = whole.find("**").filter(|_| whole.matches("**").count() == 1) {
         candidates.push(&whole[..i]);
     }
-    if let Some(i) = whole.find(". ") {
-        candidates.push(&whole[..i]);
+    // An explanation behind the answer.
+    for mark in [". ", " because", " since", ", ", " ("] {
+        candidates.extend(whole.find(mark).map(|i| &whole[..i]));
     }
     if let Some(i) = whole.rfind(" is ") {
         candidates.push(&whole[i + 4..]);

@@ -9,7 +9,9 @@ use num_traits::{One, ToPrimitive};
 /// The largest primes below 2^64 and 2^63.
 const PRIMES: [u64; 2] = [18_446_744_073_709_551_557, 9_223_372_036_854_775_783];
 /// Operations per evaluation.
-const MAX_WORK: u32 = 4000;
+const MAX_WORK: u32 = 3000;
+/// What a power or an inverse costs.
+const POWER_WORK: u32 = 30;
 
 /// Whether two formulas have equal values; none when either cannot be evaluated so.
 pub fn equal(a: &Expr, b: &Expr) -> Option<bool> {
@@ -56,8 +58,12 @@ fn evaluate(expr: &Expr, p: u64, work: &mut u32) -> Option<u64> {
     *work = work.checked_sub(1)?;
     match expr {
         Expr::Number(n) => {
-            let below = residue(n.denom(), p)?;
-            Some(times(residue(n.numer(), p)?, inverse(below, p)?, p))
+            let above = residue(n.numer(), p)?;
+            if n.is_integer() {
+                return Some(above);
+            }
+            *work = work.checked_sub(POWER_WORK)?;
+            Some(times(above, inverse(residue(n.denom(), p)?, p)?, p))
         }
         Expr::Symbol(name) if name == "i" || name == "infty" => None,
         Expr::Symbol(name) => Some(point(name, p)),
@@ -69,6 +75,7 @@ fn evaluate(expr: &Expr, p: u64, work: &mut u32) -> Option<u64> {
             items.iter().try_fold(1, |product, item| Some(times(product, evaluate(item, p, work)?, p)))
         }
         Expr::Quotient(a, b) => {
+            *work = work.checked_sub(POWER_WORK)?;
             let below = evaluate(b, p, work)?;
             Some(times(evaluate(a, p, work)?, inverse(below, p)?, p))
         }
@@ -77,6 +84,7 @@ fn evaluate(expr: &Expr, p: u64, work: &mut u32) -> Option<u64> {
             Some(if value == 0 { 0 } else { p - value })
         }
         Expr::Power(base, by) => {
+            *work = work.checked_sub(POWER_WORK)?;
             let base = evaluate(base, p, work)?;
             let (by, negative) = match &**by {
                 Expr::Negative(by) => (&**by, true),
@@ -92,6 +100,7 @@ fn evaluate(expr: &Expr, p: u64, work: &mut u32) -> Option<u64> {
         Expr::Call(name, arguments) if name == "factorial" => match &arguments[..] {
             [Expr::Number(n)] if n.denom().is_one() => {
                 let n = n.to_integer().to_u64().filter(|n| *n <= 5000)?;
+                *work = work.checked_sub(n as u32 / 4)?;
                 Some((2..=n).fold(1, |product, k| times(product, k, p)))
             }
             _ => None,

@@ -36,6 +36,8 @@ pub enum Token {
     Separator,
     /// `\cup`
     Cup,
+    /// `\setminus`
+    Without,
     /// `\emptyset`
     EmptySet,
     /// `\begin{pmatrix}`; true for a determinant.
@@ -312,7 +314,7 @@ impl<'t> Lexer<'t> {
         digits.push_str(&self.text[self.at..self.at + n]);
         self.at += n;
         if (1..=3).contains(&n) && !(digits.starts_with('0')) {
-            for separator in ["{,}", ",\\!", "\\,", "\u{202f}", "\u{2009}", ","] {
+            for separator in ["{,}", "\\!,\\!", ",\\!", "\\,", "\u{202f}", "\u{2009}", ","] {
                 if separator == "," && (self.depth > 0 || !self.grouping) {
                     continue;
                 }
@@ -525,6 +527,8 @@ impl<'t> Lexer<'t> {
             "approx" | "equiv" => self.relation(Relation::Equal),
             "in" => self.relation(Relation::In),
             "cup" => self.push(Token::Cup),
+            "setminus" | "backslash" => self.push(Token::Without),
+            "mid" => self.push(Token::Mark('|')),
             "lor" | "vee" | "land" | "wedge" => self.push(Token::Separator),
             "emptyset" | "varnothing" => self.push(Token::EmptySet),
             "colon" => self.push(Token::Mark(':')),

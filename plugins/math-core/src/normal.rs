@@ -255,9 +255,14 @@ impl Algebra {
                 s = self.sine_of_twelfths(steps)?;
                 k = self.sine_of_twelfths((steps + 6) % 24)?;
             } else {
-                let times = c.numer().to_i64().filter(|n| n.abs() <= 6 && *n != 0);
+                if let Some(d) = c.denom().to_i64().filter(|d| *d <= 6) {
+                    self.angle_denominators = self.angle_denominators.lcm(&d);
+                }
+                let unit = Rational::new(1.into(), c.denom().lcm(&self.angle_unit.into()));
+                let multiple = (&c / &unit).to_integer();
+                let times = multiple.to_i64().filter(|n| n.abs() <= 6 * self.angle_unit && *n != 0);
                 let base = match times {
-                    Some(_) => Rational::new(1.into(), c.denom().clone()),
+                    Some(_) => unit,
                     None => c.abs(),
                 };
                 let unit = Quotient::whole(Poly::from([(m, base)]));
@@ -414,7 +419,7 @@ impl Algebra {
             }
             "factorial" => match whole {
                 Some(n) => Some(Quotient::number(Rational::from_integer(factorial(n.to_u64()?)?))),
-                None => Some(self.function(name, vec![argument])),
+                None => self.symbolic_factorial(argument),
             },
             "floor" | "ceil" => match number {
                 Some(n) => Some(Quotient::number(if name == "floor" { n.floor() } else { n.ceil() })),
@@ -422,6 +427,26 @@ impl Algebra {
             },
             _ => Some(self.function(name, vec![argument])),
         }
+    }
+
+    /// `(u + k)!` as `u!` times what lies between, `u` without a constant.
+    fn symbolic_factorial(&mut self, argument: Quotient) -> Option<Quotient> {
+        let shift = argument.as_poly().and_then(|p| p.get(&Monomial::new()).cloned());
+        let shift =
+            shift.filter(|k| k.is_integer()).and_then(|k| k.to_integer().to_i64()).filter(|k| k.abs() <= 8);
+        let Some(k) = shift else { return Some(self.function("factorial", vec![argument])) };
+        let base = self.sub(&argument, &Quotient::integer(k))?;
+        let mut value = self.function("factorial", vec![base.clone()]);
+        for j in 1..=k {
+            let factor = self.add(&base, &Quotient::integer(j))?;
+            value = self.mul(&value, &factor)?;
+        }
+        for j in 0..-k {
+            let factor = self.sub(&base, &Quotient::integer(j))?;
+            let inverse = self.inverse(&factor)?;
+            value = self.mul(&value, &inverse)?;
+        }
+        Some(value)
     }
 
     /// A product of primes, roots, `e` and `pi`.

@@ -4,7 +4,7 @@ use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
 
 /// No number grows beyond this many bits; what would is not evaluated.
-pub const MAX_BITS: u64 = 4096;
+pub const MAX_BITS: u64 = 2304;
 /// Literals longer than this are not read as numbers.
 pub const MAX_DIGITS: usize = 1200;
 /// Factors are divided out up to here; a larger rest counts as one factor.

@@ -3,7 +3,7 @@
 use crate::lex::{Lexeme, Token};
 use crate::syntax::{Expr, Measure, Rational, Relation, Value};
 use crate::units;
-use num_traits::{ToPrimitive, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 
 /// Formulas nested deeper than this are not read.
 const MAX_DEPTH: u32 = 40;
@@ -132,6 +132,10 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     if parts.len() > 1 {
         return Some(Value::Union(parts.into_iter().map(|p| side(p, depth + 1)).collect::<Option<_>>()?));
     }
+    let parts = split(tokens, |t| *t == Token::Without)?;
+    if let [whole, without] = parts[..] {
+        return Some(Value::Without(Box::new(side(whole, depth + 1)?), Box::new(side(without, depth + 1)?)));
+    }
     if tokens.len() == 1 && *first == Token::EmptySet {
         return Some(Value::Set(Vec::new()));
     }
@@ -141,6 +145,14 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
         (Token::SetOpen, Token::SetClose) if whole => {
             if inside().is_empty() {
                 return Some(Value::Set(Vec::new()));
+            }
+            // `\{x \mid x > 2\}` says what its condition says.
+            let builder = split(inside(), |t| matches!(t, Token::Mark('|' | ':')))?;
+            if let [name, condition] = builder[..]
+                && matches!(name.first()?.token, Token::Symbol(_))
+                && (name.len() == 1 || name.get(1).is_some_and(|t| t.token == Token::Relation(Relation::In)))
+            {
+                return value(condition, depth + 1);
             }
             return Some(match value(inside(), depth + 1)? {
                 Value::List(items) => Value::Set(items),
@@ -165,6 +177,29 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
         (Token::Mark('{'), Token::Mark('}')) if whole => return value(inside(), depth + 1),
         (Token::Begin(determinant), Token::End) if whole => return matrix(*determinant, inside(), depth),
         _ => {}
+    }
+    // A number before a matrix multiplies its cells.
+    if *last == Token::End
+        && let Some(at) = tokens.iter().position(|t| t.token == Token::Begin(false)).filter(|at| *at > 0)
+        && closes_at_end(&tokens[at..])
+    {
+        let factor = match &tokens[..at] {
+            [Lexeme { token: Token::Mark('-'), .. }] => Expr::integer(-1),
+            front => {
+                let front =
+                    if front.last()?.token == Token::Mark('*') { &front[..front.len() - 1] } else { front };
+                match scalar(front, depth)? {
+                    Value::Scalar(expr, measure) if measure == Measure::default() => expr,
+                    _ => return None,
+                }
+            }
+        };
+        let Value::Matrix(_, mut rows) = side(&tokens[at..], depth + 1)? else { return None };
+        for cell in rows.iter_mut().flatten() {
+            let Value::Scalar(expr, _) = cell else { return None };
+            *expr = multiplied(Expr::Product(vec![factor.clone()]), expr.clone());
+        }
+        return Some(Value::Matrix(false, rows));
     }
     let ratio = split(tokens, |t| *t == Token::Mark(':'))?;
     if ratio.len() > 1 {
@@ -565,6 +600,19 @@ impl<'t> Reader<'t> {
         }
         while self.eat('\'') {
             name.push('\'');
+        }
+        // `f^{-1}(x)` names the inverse.
+        let inverse = ['^', '{', '-'].map(Token::Mark);
+        let ahead: Vec<&Token> = self.tokens[self.at..].iter().take(6).map(|t| &t.token).collect();
+        if matches!(name.as_str(), "f" | "g" | "h")
+            && ahead.len() == 6
+            && ahead[..3].iter().zip(&inverse).all(|(a, b)| **a == *b)
+            && matches!(ahead[3], Token::Number(n, true) if n.is_one())
+            && *ahead[4] == Token::Mark('}')
+            && *ahead[5] == Token::Mark('(')
+        {
+            self.at += 5;
+            name.push_str("^-1'");
         }
         if self.peek() == Some(&Token::Mark('(')) {
             let lone = matches!(

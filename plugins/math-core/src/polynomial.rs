@@ -21,8 +21,6 @@ pub type Poly = BTreeMap<Monomial, Rational>;
 
 /// More terms than this are not expanded.
 const MAX_TERMS: usize = 300;
-/// Multiplications of coefficients per comparison.
-const BUDGET: u64 = 12_000;
 
 /// A quotient of polynomials.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,12 +61,10 @@ pub struct Algebra {
     /// By index.
     pub atoms: Vec<Atom>,
     budget: u64,
-}
-
-impl Default for Algebra {
-    fn default() -> Self {
-        Algebra { atoms: Vec::new(), budget: BUDGET }
-    }
+    /// Angles are multiples of a term over this.
+    pub angle_unit: i64,
+    /// Least common multiple of the denominators of angles.
+    pub angle_denominators: i64,
 }
 
 /// A constant polynomial.
@@ -120,6 +116,14 @@ impl Quotient {
     }
 }
 
+/// Units of work in a product: what reduces it, greatest common divisors, is quadratic in the size.
+fn cost(c: &Rational, d: &Rational) -> u64 {
+    let divisor = |a: u64, b: u64| if a.min(b) <= 64 { 0 } else { ((a + b) / 64).pow(2) / 4 };
+    let (above, below) = (c.numer().bits(), c.denom().bits());
+    let (other, under) = (d.numer().bits(), d.denom().bits());
+    (above + other) / 128 + divisor(above, under) + divisor(other, below)
+}
+
 fn small(c: Rational) -> Option<Rational> {
     (c.numer().bits() <= MAX_BITS && c.denom().bits() <= MAX_BITS).then_some(c)
 }
@@ -140,6 +144,26 @@ pub fn power(base: &Rational, n: i64) -> Option<Rational> {
 }
 
 impl Algebra {
+    /// An algebra that may do so many multiplications of small coefficients.
+    pub fn with_budget(budget: u64) -> Algebra {
+        Algebra { atoms: Vec::new(), budget, angle_unit: 1, angle_denominators: 1 }
+    }
+
+    /// The work that is left.
+    pub fn budget_left(&self) -> u64 {
+        self.budget
+    }
+
+    /// The algebra in which angles are read as multiples of a term over `parts`.
+    pub fn with_angle_parts(self, parts: i64) -> Algebra {
+        Algebra { angle_unit: parts, ..self }
+    }
+
+    /// By what angles should be divided to have them in common, if that may help.
+    pub fn angle_parts(&self) -> Option<i64> {
+        (2..=6).contains(&self.angle_denominators).then_some(self.angle_denominators)
+    }
+
     /// Counts work; none when the budget is spent.
     fn spend(&mut self, work: u64) -> Option<()> {
         self.budget = self.budget.checked_sub(work)?;
@@ -166,6 +190,9 @@ impl Algebra {
         self.spend((a.len() + b.len()) as u64)?;
         let mut sum = a.clone();
         for (m, c) in b {
+            if let Some(d) = a.get(m) {
+                self.spend(cost(c, d))?;
+            }
             add_term(&mut sum, m.clone(), c.clone())?;
         }
         (sum.len() <= MAX_TERMS).then_some(sum)
@@ -176,10 +203,11 @@ impl Algebra {
         let mut product = Poly::new();
         for (m, c) in a {
             for (n, d) in b {
-                let bits = c.numer().bits() + c.denom().bits() + d.numer().bits() + d.denom().bits();
-                self.spend(1 + bits / 128)?;
+                self.spend(1 + cost(c, d))?;
                 let (monomial, factor) = self.mul_monomial(m, n)?;
-                add_term(&mut product, monomial, c * d * factor)?;
+                let product_of = c * d;
+                let coefficient = if factor.is_one() { product_of } else { product_of * factor };
+                add_term(&mut product, monomial, coefficient)?;
                 if product.len() > MAX_TERMS {
                     return None;
                 }

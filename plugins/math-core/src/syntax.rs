@@ -128,6 +128,8 @@ pub enum Value {
     List(Vec<Value>),
     /// `A \cup B`
     Union(Vec<Value>),
+    /// `A \setminus B`
+    Without(Box<Value>, Box<Value>),
     /// `1:2:3`
     Ratio(Vec<Value>),
     /// Rows of a matrix; true for a determinant.

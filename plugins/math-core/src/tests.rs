@@ -103,6 +103,15 @@ fn equal_answers_are_equal() {
         ("x^{1/2}", "\\sqrt{x}"),
         ("\\frac{a}{b}", "a/b"),
         ("10\\,000", "10000"),
+        ("\\{1,2\\}\\cup\\{3\\}", "\\{1,2,3\\}"),
+        ("(-\\infty,2)\\cup(2,\\infty)", "\\mathbb{R}\\setminus\\{2\\}"),
+        ("\\{x \\mid x > 2\\}", "(2,\\infty)"),
+        ("-\\frac{1}{2}\\begin{pmatrix}2\\\\4\\end{pmatrix}", "\\begin{pmatrix}-1\\\\-2\\end{pmatrix}"),
+        ("\\sin^2\\frac{x}{2}", "\\frac{1-\\cos x}{2}"),
+        ("\\frac{n!}{(n-1)!}", "n"),
+        ("f^{-1}(x)=\\frac{x-1}{2}", "\\frac{x}{2}-\\frac12"),
+        ("(B) 42", "B"),
+        ("(-\\infty,\\infty)", "\\mathbb{R}"),
         ("\\lfloor 3.7 \\rfloor", "3"),
     ] {
         assert!(equal(a, b), "{a} is {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
@@ -150,6 +159,10 @@ fn different_answers_are_different() {
         ("3 \\cdot \\frac12", "3\\frac12"),
         ("1.2.3", "1.2"),
         ("A \\cup B", "A"),
+        ("(B) 42", "C"),
+        ("3:45", "1:15"),
+        ("\\sin\\frac{x}{2}", "\\sin x"),
+        ("\\mathbb{R}\\setminus\\{2\\}", "(-\\infty,3)\\cup(3,\\infty)"),
     ] {
         assert!(!equal(a, b), "{a} is not {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
     }
@@ -172,6 +185,10 @@ fn the_final_answer_is_taken_and_nothing_else() {
         (Style::AnswerLine, "**Final Answer:** $x = 5$", "5", true),
         (Style::AnswerLine, "Answer: 5 or 6", "5", false),
         (Style::AnswerLine, "Answer: -7", "7", false),
+        (Style::AnswerLine, "The answer is $\\frac{1}{2}$, as required.", "1/2", true),
+        (Style::AnswerLine, "Answer: 5\n\nNote: the answer is not 6.", "5", true),
+        (Style::AnswerLine, "### Answer\n42", "42", true),
+        (Style::AnswerLine, "The answer is 42 because 6*7=42.", "42", true),
         (Style::LastNumber, "It was 7 before, now -3.", "-3", true),
         (Style::LastNumber, "so 10 - 7 = 3", "3", true),
         (Style::LastNumber, "so we get 3/4 of it", "0.75", true),
