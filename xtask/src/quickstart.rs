@@ -87,12 +87,13 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The test split's accuracy in the first and the last evaluation of a run.
+/// The test split's accuracy in the first and the last evaluation of a run: the mean reward, since
+/// `math-answer` gives 1 or 0.
 fn accuracy(metrics: &Path) -> Result<(f64, f64)> {
     let text = std::fs::read_to_string(metrics).with_context(|| format!("reading {}", metrics.display()))?;
     let mut found = text
         .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?.get("eval/accuracy")?.as_f64());
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?.get("eval/reward")?.as_f64());
     let first = found.next().with_context(|| format!("{} holds no evaluation", metrics.display()))?;
     Ok((first, found.next_back().unwrap_or(first)))
 }
@@ -106,10 +107,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let lines = [
-            "{\"step\":0,\"eval/accuracy\":0.12}",
+            "{\"step\":0,\"eval/reward\":0.12}",
             "{\"step\":1,\"reward/mean\":0.2}",
-            "{\"step\":20,\"eval/accuracy\":0.6}",
-            "{\"step\":50,\"eval/accuracy\":0.95}",
+            "{\"step\":20,\"eval/reward\":0.6}",
+            "{\"step\":50,\"eval/reward\":0.95}",
         ];
         std::fs::write(&path, lines.join("\n")).unwrap();
         assert_eq!(accuracy(&path).unwrap(), (0.12, 0.95));
