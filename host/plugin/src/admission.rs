@@ -20,6 +20,10 @@ const FREE: [&str; 2] = ["types", "log"];
 /// Interfaces that a grant opens.
 const GRANTED: [&str; 4] = ["random", "store", "judge", "http"];
 
+/// Most entries that a table may start with: what a slot of the engine's pool holds, and the same
+/// where there is no pool.
+pub(crate) const TABLE_ENTRIES: u64 = 200_000;
+
 /// What a plugin does for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -124,7 +128,8 @@ pub(crate) fn check_imports(surface: &Surface, grants: &Grants) -> Result<(), Lo
 /// The interface of the contract that `name` stands for, as in `log` for `whet:plugin/log@0.1.0`.
 fn interface(name: &str) -> Option<&str> {
     let (interface, version) = name.strip_prefix(PACKAGE)?.split_once('@')?;
-    version.starts_with(VERSION).then_some(interface)
+    // The walk marks what is not an interface behind its name.
+    (version.starts_with(VERSION) && !version.contains(' ')).then_some(interface)
 }
 
 /// What the engines of this crate accept, no more; `engine` configures the same set.
@@ -374,7 +379,7 @@ fn table(ty: &wasmparser::TableType) -> Result<(), LoadError> {
     match (ty.shared, ty.table64) {
         (true, _) => Err(LoadError::UnsupportedFeature("shared tables")),
         (_, true) => Err(LoadError::UnsupportedFeature("64-bit tables")),
-        _ => Ok(()),
+        _ => count(&mut 0, ty.initial, TABLE_ENTRIES, "entries in one table"),
     }
 }
 

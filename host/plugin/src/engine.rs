@@ -3,6 +3,7 @@
 //! Fuel, epochs and NaN handling are compiled into code, so each profile has its own engine. The
 //! clock is one thread that holds the engines weakly and ends with them.
 
+use crate::admission::TABLE_ENTRIES;
 use crate::{LoadError, Profile};
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -52,7 +53,7 @@ fn pooling(instances: u32) -> PoolingAllocationConfig {
     p.max_core_instances_per_component(200).max_memories_per_component(32).max_tables_per_component(64);
     p.max_memories_per_module(2).max_tables_per_module(4);
     p.max_component_instance_size(4 << 20).max_core_instance_size(4 << 20);
-    p.table_elements(200_000);
+    p.table_elements(TABLE_ENTRIES as usize);
     // The true limit is the call's own, which sums all memories.
     p.max_memory_size(4 << 30);
     // Where the kernel can say which pages a call wrote, those are wiped in place instead of given

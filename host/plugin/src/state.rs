@@ -153,16 +153,19 @@ impl Limiter {
 
     /// Bytes that the host keeps for the guest count like the guest's own.
     pub fn take_host_bytes(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        if self.grow_memory(0, bytes) {
+        if self.grow_memory(0, bytes, None) {
             return Ok(());
         }
         Err(wasmtime::Error::new(CallError::MemoryLimit(self.memory_limit)))
     }
 
-    fn grow_memory(&mut self, current: usize, desired: usize) -> bool {
+    fn grow_memory(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> bool {
         let total = self.memory.saturating_sub(current).saturating_add(desired);
         if total > self.memory_limit {
             self.refused = Some(Refused::Memory);
+            return false;
+        }
+        if beyond(desired, maximum) {
             return false;
         }
         self.memory = total;
@@ -172,14 +175,27 @@ impl Limiter {
 }
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow_memory(current, desired))
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(self.grow_memory(current, desired, maximum))
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let total = self.table.saturating_sub(current).saturating_add(desired);
         if total > self.table_limit {
             self.refused = Some(Refused::Table);
+            return Ok(false);
+        }
+        if beyond(desired, maximum) {
             return Ok(false);
         }
         self.table = total;
@@ -199,6 +215,11 @@ impl ResourceLimiter for Limiter {
     }
 }
 
+/// Wasmtime asks before it looks at the guest's own maximum; what that will refuse is not counted.
+fn beyond(desired: usize, maximum: Option<usize>) -> bool {
+    maximum.is_some_and(|maximum| desired > maximum)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,6 +232,16 @@ mod tests {
         assert_eq!(limiter.refused, Some(Refused::Memory));
         assert!(limiter.memory_growing(60, 100, None).unwrap());
         assert_eq!(limiter.peak, 100);
+    }
+
+    #[test]
+    fn what_the_guests_own_maximum_refuses_is_not_counted() {
+        let mut limiter = Limiter::new(&Limits { memory: 100, table_entries: 10, ..Limits::default() });
+        assert!(!limiter.memory_growing(0, 60, Some(50)).unwrap());
+        assert!(!limiter.table_growing(0, 6, Some(5)).unwrap());
+        assert_eq!(limiter.refused, None);
+        assert!(limiter.memory_growing(0, 100, Some(100)).unwrap());
+        assert!(limiter.table_growing(0, 10, None).unwrap());
     }
 
     #[test]
