@@ -6,6 +6,7 @@ mod data;
 mod golden;
 mod gpu;
 mod gradients;
+mod hostile;
 mod models;
 mod observe;
 mod plugin_cli;
