@@ -1,8 +1,9 @@
 //! Admission against bytes that nobody would write: a kept corpus, and thousands of mutations of
 //! it that are the same on every run.
 //!
-//! The corpus is `tests/fixtures/admission-corpus`: small components, and what is almost one. The
-//! fuzz target in `tests/fuzz` starts from the same files and keeps what it finds there.
+//! The corpus is `tests/fixtures/admission-corpus`: small components, and what is almost one, each
+//! under a name that begins with its answer. The fuzz target in `tests/fuzz` starts from the same
+//! files; what it finds is kept by copying it there.
 
 use super::guest::{Capability, Guest, OBEDIENT};
 use super::*;
