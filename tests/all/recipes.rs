@@ -96,7 +96,7 @@ max-prompt-tokens = 100
 [[reward]]
 plugin = "math-answer"
 config = { mode = "strict", since = 2024-01-05 }
-grants = ["log", "http:api.example.com"]
+grants = ["random", "http:api.example.com"]
 digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 weight = 0.75
 weights = { exact = 1.0, bare = 0.2 }

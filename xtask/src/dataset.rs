@@ -1,4 +1,4 @@
-//! The quickstart's data: made here from fixed seeds and committed under `recipes/data`.
+//! The quickstart's data: made here from a fixed seed and committed under `recipes/data`.
 //!
 //! Train and test share no set of numbers, in whatever order they are asked, so what a model
 //! answers on the test split it cannot have memorised.
@@ -22,30 +22,15 @@ struct Row {
     numbers: Vec<u64>,
 }
 
-/// A kind of question.
-struct Task {
-    name: &'static str,
-    seed: u64,
-    row: fn(&mut SplitMix64) -> Row,
-}
-
-const TASKS: [Task; 2] = [
-    Task { name: "largest", seed: 20_260_101, row: largest },
-    Task { name: "last", seed: 20_260_102, row: last },
-];
+/// What both splits depend on.
+const SEED: u64 = 20_260_101;
 
 /// Four different two-digit numbers; the answer is the largest.
 fn largest(random: &mut SplitMix64) -> Row {
-    let numbers = four_numbers(random);
-    let label = numbers.iter().copied().max().unwrap_or_default();
-    row("Largest of", numbers, label)
-}
-
-/// Four different two-digit numbers; the answer is the last.
-fn last(random: &mut SplitMix64) -> Row {
-    let numbers = four_numbers(random);
-    let label = numbers[3];
-    row("Last of", numbers, label)
+    let [a, b, c, d] = four_numbers(random);
+    let mut numbers = vec![a, b, c, d];
+    numbers.sort_unstable();
+    Row { prompt: format!("Largest of {a}, {b}, {c}, {d}"), label: numbers[3].to_string(), numbers }
 }
 
 fn four_numbers(random: &mut SplitMix64) -> [u64; 4] {
@@ -57,20 +42,13 @@ fn four_numbers(random: &mut SplitMix64) -> [u64; 4] {
     }
 }
 
-fn row(verb: &str, numbers: [u64; 4], label: u64) -> Row {
-    let [a, b, c, d] = numbers;
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    Row { prompt: format!("{verb} {a}, {b}, {c}, {d}"), label: label.to_string(), numbers: sorted }
-}
-
-/// Both splits of a task, which depend on nothing but its seed.
-fn splits(task: &Task) -> (Vec<Row>, Vec<Row>) {
-    let mut random = SplitMix64(task.seed);
+/// The train and the test split.
+fn splits() -> (Vec<Row>, Vec<Row>) {
+    let mut random = SplitMix64(SEED);
     let mut seen = BTreeSet::new();
     let mut rows = Vec::with_capacity(TRAIN_ROWS + TEST_ROWS);
     while rows.len() < TRAIN_ROWS + TEST_ROWS {
-        let row = (task.row)(&mut random);
+        let row = largest(&mut random);
         if seen.insert(row.numbers.clone()) {
             rows.push(row);
         }
@@ -88,17 +66,15 @@ fn jsonl(rows: &[Row]) -> String {
     text
 }
 
-/// Writes `recipes/data/<task>.{train,test}.jsonl`.
+/// Writes `recipes/data/largest.{train,test}.jsonl`.
 pub fn write(workspace: &Workspace) -> Result<()> {
     let folder = workspace.root.join("recipes/data");
     std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-    for task in &TASKS {
-        let (train, test) = splits(task);
-        for (split, rows) in [("train", train), ("test", test)] {
-            let path = folder.join(format!("{}.{split}.jsonl", task.name));
-            std::fs::write(&path, jsonl(&rows)).with_context(|| format!("writing {}", path.display()))?;
-            say("wrote", format!("{} ({} rows)", path.display(), rows.len()));
-        }
+    let (train, test) = splits();
+    for (split, rows) in [("train", train), ("test", test)] {
+        let path = folder.join(format!("largest.{split}.jsonl"));
+        std::fs::write(&path, jsonl(&rows)).with_context(|| format!("writing {}", path.display()))?;
+        say("wrote", format!("{} ({} rows)", path.display(), rows.len()));
     }
     Ok(())
 }
@@ -134,35 +110,30 @@ mod tests {
 
     #[test]
     fn train_and_test_share_no_set_of_numbers() {
-        for task in &TASKS {
-            let (train, test) = splits(task);
-            assert_eq!((train.len(), test.len()), (TRAIN_ROWS, TEST_ROWS));
-            let asked: BTreeSet<_> = train.iter().map(|row| &row.numbers).collect();
-            assert_eq!(asked.len(), TRAIN_ROWS);
-            assert!(test.iter().all(|row| !asked.contains(&row.numbers)), "{}", task.name);
-        }
+        let (train, test) = splits();
+        assert_eq!((train.len(), test.len()), (TRAIN_ROWS, TEST_ROWS));
+        let asked: BTreeSet<_> = train.iter().map(|row| &row.numbers).collect();
+        assert_eq!(asked.len(), TRAIN_ROWS);
+        assert!(test.iter().all(|row| !asked.contains(&row.numbers)));
     }
 
     #[test]
     fn every_label_is_the_right_answer() {
-        for row in splits(&TASKS[0]).0 {
-            assert_eq!(row.label, row.numbers[3].to_string(), "{}", row.prompt);
-        }
-        for row in splits(&TASKS[1]).0 {
-            assert!(row.prompt.ends_with(&format!(", {}", row.label)), "{}", row.prompt);
+        for row in splits().0 {
+            let asked = row.prompt.trim_start_matches("Largest of ").split(", ");
+            let largest = asked.map(|number| number.parse::<u64>().unwrap()).max();
+            assert_eq!(largest, row.label.parse().ok(), "{}", row.prompt);
         }
     }
 
     #[test]
     fn the_committed_files_are_what_the_generator_writes() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recipes/data");
-        for task in &TASKS {
-            let (train, test) = splits(task);
-            for (split, rows) in [("train", train), ("test", test)] {
-                let path = folder.join(format!("{}.{split}.jsonl", task.name));
-                let committed = std::fs::read_to_string(&path).unwrap();
-                assert!(committed == jsonl(&rows), "{} is stale: run `cargo xtask data`", path.display());
-            }
+        let (train, test) = splits();
+        for (split, rows) in [("train", train), ("test", test)] {
+            let path = folder.join(format!("largest.{split}.jsonl"));
+            let committed = std::fs::read_to_string(&path).unwrap();
+            assert!(committed == jsonl(&rows), "{} is stale: run `cargo xtask data`", path.display());
         }
     }
 }

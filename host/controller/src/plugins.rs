@@ -122,7 +122,7 @@ impl Admitted {
 
 /// The recipe's terms in the host's words. `log` needs no grant, so it is not passed on.
 fn terms(plugin: &PluginUse, recipe: &Recipe) -> Result<Use, LoadError> {
-    let grants = plugin.grants.iter().map(ToString::to_string).filter(|g| g != "log");
+    let grants = plugin.grants.iter().map(ToString::to_string);
     let pin = plugin.digest.as_deref().map(str::parse::<Digest>).transpose();
     Ok(Use {
         config: plugin.config.clone().into(),

@@ -21,7 +21,7 @@ pub struct PluginUse {
     /// The plugin's own options; `whet plugin inspect` prints their schema.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// Capabilities that it may use: `log`, `random`, `store`, `judge`, `http:HOST`.
+    /// Capabilities that it may use: `random`, `store`, `judge`, `http:HOST`. Writing to the run's log needs none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
     /// Bounds of one call.
@@ -54,8 +54,6 @@ pub struct Reward {
 /// A capability that a plugin may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Grant {
-    /// Lines in the host's log.
-    Log,
     /// Random numbers that follow from the recipe's seed.
     Random,
     /// Values kept between calls.
@@ -105,7 +103,6 @@ impl FromStr for Grant {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
-            "log" => Grant::Log,
             "random" => Grant::Random,
             "store" => Grant::Store,
             "judge" => Grant::Judge,
@@ -115,7 +112,7 @@ impl FromStr for Grant {
                 }
                 _ => {
                     return Err(format!(
-                        "`{text}` is not a capability; write \"log\", \"random\", \"store\", \"judge\" or \"http:\" and one \
+                        "`{text}` is not a capability; write \"random\", \"store\", \"judge\" or \"http:\" and one \
                          host name, as in \"http:api.example.com\""
                     ));
                 }
@@ -127,7 +124,6 @@ impl FromStr for Grant {
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Grant::Log => f.write_str("log"),
             Grant::Random => f.write_str("random"),
             Grant::Store => f.write_str("store"),
             Grant::Judge => f.write_str("judge"),
@@ -141,7 +137,7 @@ as_text!(
     "Grant",
     "grant",
     "http:api.example.com",
-    "`log`, `random`, `store`, `judge` or `http:HOST`."
+    "`random`, `store`, `judge` or `http:HOST`."
 );
 
 impl Default for Limits {
