@@ -168,7 +168,7 @@ fn every_section_is_read() {
     assert_eq!(recipe.data.columns.metadata.as_deref(), Some(&["level".to_owned()][..]));
     assert!(matches!(recipe.data.examples, Some(Examples::Inline(list)) if list[0].answer == "3"));
     assert_eq!(recipe.reward.len(), 2);
-    assert_eq!(recipe.reward[0].plugin.grants, [Grant::Log, Grant::Http("api.example.com".into())]);
+    assert_eq!(recipe.reward[0].plugin.grants, [Grant::Random, Grant::Http("api.example.com".into())]);
     assert_eq!(recipe.reward[0].plugin.config["since"], "2024-01-05", "a date stays as it is written");
     assert_eq!(recipe.reward[0].weights["bare"], 0.2);
     assert_eq!(recipe.filter[0].plugin, "zero-variance");
