@@ -6,7 +6,7 @@ use crate::units;
 use num_traits::{One, ToPrimitive, Zero};
 
 /// Formulas nested deeper than this are not read.
-const MAX_DEPTH: u32 = 40;
+const MAX_DEPTH: u32 = 32;
 
 /// Reads all tokens as one answer; none when something is left over.
 pub fn parse(tokens: &[Lexeme]) -> Option<Value> {
