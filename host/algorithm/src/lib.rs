@@ -7,7 +7,7 @@
 //! * [`group`]: advantages of outcome rewards relative to their prompt group
 //! * [`tokens`]: advantages per token: returns, GAE, ReMax, distillation
 //! * [`optimal`]: the optimal token baseline
-//! * [`whiten`]: mean 0 and deviation 1 over a batch's tokens
+//! * [`mod@whiten`]: mean 0 and deviation 1 over a batch's tokens
 //! * [`shaping`]: rewards changed before advantages
 //! * [`kl`]: estimators of the divergence from a reference, per token
 //! * [`reduction`]: from token losses to the loss of a batch

@@ -70,7 +70,7 @@ pub fn whiten(values: &[f64], mask: &[bool], variance: Variance, guard: Guard) -
     values.iter().zip(mask).map(one).collect()
 }
 
-/// Over what a statistic of [`normalise`] is taken.
+/// Over what a statistic of a [`Normalisation`] is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// All trained values.

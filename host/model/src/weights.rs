@@ -186,7 +186,7 @@ pub fn write(folder: &Path, weights: &Weights) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Writes named tensors into one safetensors file, as [`write`] does and adapters need.
+/// Writes named tensors into one safetensors file, as [`write()`] does and adapters need.
 ///
 /// # Errors
 /// When the file cannot be written.
