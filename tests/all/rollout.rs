@@ -444,3 +444,128 @@ fn who_waits_on_an_engine_that_ends_is_told() {
     drop(engine);
     assert!(endless.recv().is_err(), "the channel is closed");
 }
+
+/// Nine prompts in three pairs and three of their own: a trunk of `trunk` tokens, what a pair has in common, what is its own.
+fn alike(trunk: usize) -> Vec<Arc<[u32]>> {
+    let rest = |i: usize| [prompt(100 + i / 2, if i < 6 { 20 } else { 0 }), prompt(i, 1 + 9 * i)].concat();
+    (0..9).map(|i| [prompt(50, trunk).to_vec(), rest(i)].concat().into()).collect()
+}
+
+#[test]
+fn prompts_that_begin_alike_are_computed_together_and_no_bit_changes() {
+    for (model, kind) in [("llama", Kind::Float), ("llama", Kind::BFloat16), ("qwen3_tied", Kind::Float)] {
+        let checkpoint = load(model, kind);
+        for trunk in [1, 15, 16, 17, 70] {
+            let requests: Vec<Request> = alike(trunk)
+                .iter()
+                .enumerate()
+                .map(|(i, p)| request(&i.to_string(), p, free(), i as u64))
+                .collect();
+            let engine = engine(&checkpoint, kind, PLENTY);
+            let together = sample(&engine, requests.clone());
+            // Whole blocks of sixteen are held once, by what they and all before them hold.
+            let mut blocks = std::collections::HashSet::new();
+            for prefix in requests.iter().map(|r| &r.prompt[..r.prompt.len() - 1]) {
+                let ends = (0..prefix.len()).step_by(16).map(|start| (start + 16).min(prefix.len()));
+                blocks.extend(ends.map(|end| &prefix[..end]));
+            }
+            let tokens: usize = blocks.iter().map(|prefix| (prefix.len() - 1) % 16 + 1).sum();
+            assert_eq!(engine.profile().unwrap().prompt_tokens, tokens as u64, "trunk of {trunk}");
+            for (request, together) in requests.into_iter().zip(together) {
+                let prompt = request.prompt.clone();
+                let alone = sample(&engine, vec![request]).remove(0);
+                assert_eq!(alone, together, "{model} {kind:?}, trunk of {trunk}");
+                let scored = engine.logprobs(&join(&prompt, &alone), prompt.len()).unwrap();
+                assert_eq!(scored, together.logprobs);
+            }
+        }
+    }
+}
+
+#[test]
+fn on_the_general_backend_too_shared_beginnings_change_no_token() {
+    let engine = engine(&load("qwen2", Kind::Double), Kind::Double, PLENTY);
+    let requests: Vec<Request> =
+        alike(130).iter().enumerate().map(|(i, p)| request(&i.to_string(), p, free(), i as u64)).collect();
+    let together = sample(&engine, requests.clone());
+    for (request, together) in requests.into_iter().zip(together) {
+        assert_eq!(sample(&engine, vec![request]).remove(0).tokens, together.tokens);
+    }
+}
+
+#[test]
+fn who_comes_later_reads_the_beginning_of_who_runs_and_neither_notices() {
+    for kind in [Kind::Float, Kind::Double] {
+        let mut checkpoint = load("llama", kind);
+        checkpoint.config.max_positions = 1 << 20;
+        let engine = engine(&checkpoint, kind, 1 << 30);
+        let (first, second) = (prompt(0, 200), [&prompt(0, 150)[..], &prompt(1, 30)].concat().into());
+        let long = Sampling { max_tokens: 100_000, ..free() };
+        let running = engine.submit(vec![request("runs", &first, long, 1)]);
+        let later = one(&engine, &second, free(), 2);
+        // A prompt that ends where the others go on.
+        let third: Arc<[u32]> = first[..129].into();
+        let last = one(&engine, &third, free(), 3);
+        let computed = engine.profile().unwrap().prompt_tokens;
+        engine.cancel(&"runs".into());
+        let running = running.recv().unwrap().unwrap();
+        assert!(running.tokens.len() >= 48);
+        let shared = if kind == Kind::Float { 144 } else { 128 };
+        assert_eq!(computed, 199 + (179 - shared), "the third prompt finds everything");
+        for (prompt, done) in [(&first, &running), (&second, &later), (&third, &last)] {
+            let n = done.tokens.len().min(200);
+            let ids = &join(prompt, done)[..prompt.len() + n];
+            let scored = engine.logprobs(ids, prompt.len()).unwrap();
+            if kind == Kind::Float {
+                assert_eq!(scored, done.logprobs[..n]);
+            } else {
+                let got: Vec<f64> = done.logprobs[..n].iter().map(|x| f64::from(*x)).collect();
+                assert!(differences(&scored, &got).1 <= 2e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn shared_beginnings_are_paid_for_once_so_more_fits_into_a_budget() {
+    let checkpoint = load("llama", Kind::Float);
+    let config = &checkpoint.config;
+    let block = 2 * 16 * config.layers * config.kv_heads * config.head_dim.next_multiple_of(16) * 4;
+    let trunk = prompt(50, 160);
+    let prompts: Vec<Arc<[u32]>> = (0..4).map(|i| [&trunk[..], &prompt(i, 17)].concat().into()).collect();
+    let requests = |sampling: Sampling| {
+        let of = |(i, p): (usize, &Arc<[u32]>)| request(&i.to_string(), p, sampling.clone(), i as u64);
+        prompts.iter().enumerate().map(of).collect::<Vec<_>>()
+    };
+    let sampling = Sampling { max_tokens: 16, ..free() };
+    // Ten blocks for the trunk; one for the rest of each prompt and one for what is sampled.
+    let engine_with = |blocks: usize| engine(&checkpoint, Kind::Float, blocks * block);
+    let (tight, tighter) = (engine_with(10 + 4 * 2), engine_with(10 + 3 * 2));
+    let all_at_once = sample(&tight, requests(sampling.clone()));
+    assert_eq!(tight.profile().unwrap().steps, 16, "all run together");
+    let in_two_turns = sample(&tighter, requests(sampling));
+    assert_eq!(tighter.profile().unwrap().steps, 32, "the last one waits");
+    assert_eq!(all_at_once, in_two_turns);
+    assert_eq!(tight.profile().unwrap().prompt_tokens, 160 + 4 * 16);
+    assert_eq!(tighter.profile().unwrap().prompt_tokens, 160 + 4 * 16);
+}
+
+#[test]
+fn what_was_computed_with_old_weights_is_not_read_by_who_comes_after_the_update() {
+    let mut checkpoint = load("llama", Kind::Float);
+    checkpoint.config.max_positions = 1 << 20;
+    let engine = engine(&checkpoint, Kind::Float, 1 << 30);
+    let [first, second] = [1, 2].map(|i| [&prompt(0, 100)[..], &prompt(i, 10)].concat().into());
+    let long = Sampling { max_tokens: 100_000, ..free() };
+    let running = engine.submit(vec![request("runs", &first, long, 1)]);
+    one(&engine, &second, free(), 2);
+    let weights = changed(&checkpoint, 1.1);
+    engine.update_weights(WeightVersion(1), list(&weights)).unwrap();
+    for prompt in [&first, &second] {
+        let done = one(&engine, prompt, free(), 2);
+        assert!(done.versions.iter().all(|v| *v == WeightVersion(1)));
+        assert_eq!(engine.logprobs(&join(prompt, &done), prompt.len()).unwrap(), done.logprobs);
+    }
+    engine.cancel(&"runs".into());
+    assert!(running.recv().unwrap().is_ok());
+}

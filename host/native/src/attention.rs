@@ -73,7 +73,8 @@ pub struct Span<'a, T> {
 }
 
 /// `softmax(scale * q K^T) V` for all heads of one row: `q` and `out` are `[heads, head_dim]`, consecutive query heads share
-/// a key head. `spans` are seen one after another; `scores` is memory to work in.
+/// a key head. `spans` are seen one after another; where they are cut, if at whole blocks, changes no bit. `scores` is memory to
+/// work in.
 ///
 /// # Panics
 /// If the sizes do not match, or no position is seen.
@@ -84,7 +85,7 @@ pub fn attend<T: Number>(
     layer: usize,
     q: &[T],
     scale: f32,
-    spans: [Span<'_, T>; 2],
+    spans: &[Span<'_, T>],
     scores: &mut Vec<f32>,
     out: &mut [T],
 ) {
@@ -93,7 +94,7 @@ pub fn attend<T: Number>(
         q.len() == out.len() && heads * shape.head_dim == q.len() && heads.is_multiple_of(shape.kv_heads)
     );
     assert!(layer < shape.layers && spans.iter().any(|s| s.len > 0));
-    for span in &spans {
+    for span in spans {
         assert!(span.len <= span.blocks.len() * BLOCK);
         assert!(span.blocks.iter().all(|b| b.len() == shape.block_len()));
     }
@@ -110,7 +111,7 @@ struct Attend<'a, T> {
     layer: usize,
     q: &'a [T],
     scale: f32,
-    spans: [Span<'a, T>; 2],
+    spans: &'a [Span<'a, T>],
     scores: &'a mut Vec<f32>,
     out: &'a mut [T],
 }
@@ -165,7 +166,7 @@ impl<T: Number> Attend<'_, T> {
         // Scores and their maximum.
         let mut greatest = [f32::NEG_INFINITY; H];
         let mut tile = 0;
-        for span in &self.spans {
+        for span in self.spans {
             for (index, block) in span.blocks[..span.len.div_ceil(BLOCK)].iter().enumerate() {
                 let seen = (span.len - index * BLOCK).min(BLOCK);
                 let mut acc = [L::splat(0.0); H];
@@ -244,7 +245,7 @@ impl<T: Number> Attend<'_, T> {
         let (dim, width) = (self.shape.head_dim, self.shape.width());
         let mut acc = [[L::splat(0.0); V]; H];
         let mut tile = 0;
-        for span in &self.spans {
+        for span in self.spans {
             for (index, block) in span.blocks[..span.len.div_ceil(BLOCK)].iter().enumerate() {
                 let seen = (span.len - index * BLOCK).min(BLOCK);
                 // SAFETY: values of one head are `BLOCK * width` from `offset + BLOCK * width` on.
@@ -333,7 +334,7 @@ mod tests {
             let (one, two) = (self.blocks(0..split), self.blocks(split..self.k.len()));
             let mut out = vec![T::default(); self.q.len()];
             let spans = [Span { blocks: &one, len: split }, Span { blocks: &two, len: self.k.len() - split }];
-            attend(isa, self.shape, 1, &self.q, 0.3, spans, &mut Vec::new(), &mut out);
+            attend(isa, self.shape, 1, &self.q, 0.3, &spans, &mut Vec::new(), &mut out);
             out.iter().map(|x| x.to_f32()).collect()
         }
 

@@ -9,8 +9,8 @@ use tch::Tensor;
 
 /// Tokens to append to one sequence.
 pub(crate) struct Run<'a, K> {
-    /// Keys and values before the sequence's own, shared and complete.
-    pub prefix: Option<&'a K>,
+    /// Keys and values before the sequence's own, in order: shared, complete, whole blocks but for the last.
+    pub prefix: &'a [&'a K],
     /// The sequence's own, to which the tokens' are appended.
     pub own: &'a mut K,
     pub tokens: &'a [u32],
@@ -43,6 +43,8 @@ pub struct Profile {
     pub steps: u64,
     /// Tokens sampled.
     pub tokens: u64,
+    /// Tokens of prompts computed, each shared one once.
+    pub prompt_tokens: u64,
 }
 
 pub(crate) trait Backend {
@@ -55,6 +57,8 @@ pub(crate) trait Backend {
     fn block_bytes(&self) -> usize;
     /// A stretch of no positions.
     fn empty(&self) -> Self::Kv;
+    /// Takes the first positions out, whole blocks; `kv` keeps those after them.
+    fn split(&mut self, kv: &mut Self::Kv, positions: usize) -> Self::Kv;
     /// Takes memory back.
     fn recycle(&mut self, kv: Self::Kv);
     /// Appends the tokens of every run and keeps the logits asked for, in order of the runs.

@@ -2,12 +2,13 @@
 //!
 //! Token ids go in, token ids come out with log-probabilities, weight versions and the reason they
 //! end (`request`). The engine runs on a thread of its own (`engine`), which decides who runs
-//! (`scheduler`) and repeats decode steps (`serve`) over one of two ways to compute
+//! (`scheduler`, over the prompts as a tree, `prefixes`) and repeats decode steps (`serve`) over one of two ways to compute
 //! (`backend`). Choosing a token is `sampler`'s.
 
 mod backend;
 mod engine;
 mod packed;
+mod prefixes;
 mod random;
 mod request;
 mod sampler;

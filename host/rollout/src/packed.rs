@@ -117,7 +117,7 @@ impl<T: Number + view::Element> Packed<T> {
 
         let mut index = Vec::new();
         for (run, r) in runs.iter_mut().enumerate() {
-            let before = r.prefix.map_or(0, |p| p.len);
+            let before: usize = r.prefix.iter().map(|p| p.len).sum();
             let first = r.own.len;
             index.extend((first..first + r.tokens.len()).map(|own| Row { run, own, position: before + own }));
             r.own.len += r.tokens.len();
@@ -176,20 +176,21 @@ impl<T: Number + view::Element> Packed<T> {
             if i + 1 == weights.layers.len() && wanted.is_empty() {
                 break;
             }
-            let seen: Vec<(Option<&Kv<T>>, &Kv<T>)> = runs.iter().map(|r| (r.prefix, &*r.own)).collect();
+            let runs: &[Run<'_, Kv<T>>] = runs;
             let qkv = &rows.qkv;
             timed(&mut attention, || {
-                let head = |scores: &mut Vec<f32>, row: usize, out: &mut [T]| {
-                    let r = index[row];
-                    let (prefix, own) = seen[r.run];
-                    let prefix = prefix
-                        .map_or(Span { blocks: &[], len: 0 }, |p| Span { blocks: &p.blocks, len: p.len });
-                    let own = Span { blocks: &own.blocks, len: r.own + 1 };
-                    let query = &qkv[row * (q + 2 * kv)..][..q];
-                    attend(isa, shape, i, query, scale, [prefix, own], scores, out);
-                };
                 let outs = rows.attended.par_chunks_mut(q).enumerate();
-                outs.for_each_init(Vec::new, |scores, (row, out)| head(scores, row, out));
+                outs.for_each_init(
+                    Default::default,
+                    |(spans, scores): &mut (Vec<_>, Vec<f32>), (row, out)| {
+                        let Row { run, own, .. } = index[row];
+                        spans.clear();
+                        spans.extend(runs[run].prefix.iter().map(|p| Span { blocks: &p.blocks, len: p.len }));
+                        spans.push(Span { blocks: &runs[run].own.blocks, len: own + 1 });
+                        let query = &qkv[row * (q + 2 * kv)..][..q];
+                        attend(isa, shape, i, query, scale, spans, scores, out);
+                    },
+                );
             });
             timed(&mut gemm, || {
                 linear_add(isa, &rows.attended, &layer.o, layer.o_bias.as_deref(), &mut rows.x)
@@ -234,12 +235,18 @@ impl<T: Number + view::Element> Backend for Packed<T> {
         Kv { blocks: Vec::new(), len: 0 }
     }
 
+    fn split(&mut self, kv: &mut Kv<T>, positions: usize) -> Kv<T> {
+        kv.len -= positions;
+        Kv { blocks: kv.blocks.drain(..positions / BLOCK).collect(), len: positions }
+    }
+
     fn recycle(&mut self, kv: Kv<T>) {
         self.free.extend(kv.blocks);
     }
 
     fn forward(&mut self, runs: &mut [Run<'_, Kv<T>>]) -> Result<(), EngineError> {
-        let ends = runs.iter().map(|r| r.prefix.map_or(0, |p| p.len) + r.own.len + r.tokens.len());
+        let ends =
+            runs.iter().map(|r| r.prefix.iter().map(|p| p.len).sum::<usize>() + r.own.len + r.tokens.len());
         self.extend_tables(ends.max().unwrap_or(0))?;
         self.pool.clone().install(|| self.pass(runs));
         Ok(())

@@ -71,7 +71,8 @@ impl Sampling {
 pub struct Request {
     /// Results are joined on it.
     pub id: SampleId,
-    /// The group; samples of one group usually share their prompt, whose prefix is computed once.
+    /// The group that the sample is of. It changes nothing here: what prompts begin with in common is computed once, within
+    /// a group or not.
     pub group: GroupId,
     /// Token ids before the first sampled one.
     pub prompt: Arc<[u32]>,

@@ -5,10 +5,11 @@
 
 use crate::backend::{Backend, Choice, Run};
 use crate::engine::Command;
+use crate::prefixes::StretchId;
 use crate::random::uniform;
 use crate::request::{Completion, EngineError, Request};
 use crate::sampler::Drawn;
-use crate::scheduler::{Admission, PrefixId, Scheduler, Ticket};
+use crate::scheduler::{Admission, Scheduler, Ticket};
 use crate::stop::{StopWatch, cut};
 use crate::weights::check;
 use std::collections::HashMap;
@@ -25,6 +26,9 @@ use whet_trajectory::{FinishReason, SampleId, WeightVersion};
 const PREFILL_ROWS: usize = 512;
 /// Rows of a pass that keeps all their logits.
 const SCORED_ROWS: usize = 64;
+/// Tokens of prompts computed between two decode steps, unless one prompt alone is longer: whoever runs does not wait for all who
+/// come.
+const PREFILL_TOKENS: usize = 4096;
 
 type Reply = Sender<Result<Completion, EngineError>>;
 
@@ -35,7 +39,8 @@ struct Pending {
 
 struct Sequence<K> {
     ticket: Ticket,
-    prefix: PrefixId,
+    /// What its prompt's prefix ends with.
+    prefix: Option<StretchId>,
     own: K,
     pending: Pending,
     /// The token whose successor is drawn next.
@@ -48,6 +53,15 @@ struct Sequence<K> {
     watch: Option<StopWatch>,
 }
 
+/// A stretch of prompts that is being computed.
+struct Prefill<K> {
+    id: StretchId,
+    tokens: Arc<[u32]>,
+    before: Vec<StretchId>,
+    kv: K,
+    done: usize,
+}
+
 pub(crate) struct Serve<B: Backend> {
     backend: B,
     config: Config,
@@ -56,7 +70,8 @@ pub(crate) struct Serve<B: Backend> {
     scheduler: Scheduler,
     waiting: HashMap<Ticket, Pending>,
     running: Vec<Sequence<B::Kv>>,
-    prefixes: HashMap<PrefixId, B::Kv>,
+    /// Keys and values of what is resident.
+    prefixes: HashMap<StretchId, B::Kv>,
     next_ticket: Ticket,
     version: WeightVersion,
     shared_version: Arc<AtomicU64>,
@@ -79,12 +94,13 @@ impl<B: Backend> Serve<B> {
                 backend.block_bytes()
             )));
         }
+        let block = backend.block_positions();
         Ok(Serve {
             backend,
             config,
             tokenizer,
             capacity,
-            scheduler: Scheduler::new(capacity, max_running),
+            scheduler: Scheduler::new(capacity, block, max_running),
             waiting: HashMap::new(),
             running: Vec::new(),
             prefixes: HashMap::new(),
@@ -124,6 +140,7 @@ impl<B: Backend> Serve<B> {
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => {
                     if let Err(error) = self.step() {
+                        self.scheduler.forget_prefixes();
                         for s in self.running.drain(..) {
                             self.scheduler.finish(s.ticket);
                             self.backend.recycle(s.own);
@@ -207,10 +224,15 @@ impl<B: Backend> Serve<B> {
     fn enqueue(&mut self, pending: Pending) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        let (prefix_blocks, own) = self.blocks(&pending.request);
+        let (_, own) = self.blocks(&pending.request);
         let prompt = &pending.request.prompt;
-        let prefix: Arc<[u32]> = prompt[..prompt.len() - 1].into();
-        self.scheduler.submit(ticket, &prefix, prefix_blocks, own);
+        let split = self.scheduler.submit(ticket, prompt[..prompt.len() - 1].into(), own);
+        if let Some(split) = split
+            && let Some(kv) = self.prefixes.get_mut(&split.from)
+        {
+            let first = self.backend.split(kv, split.tokens);
+            self.prefixes.insert(split.first, first);
+        }
         self.waiting.insert(ticket, pending);
     }
 
@@ -261,12 +283,12 @@ impl<B: Backend> Serve<B> {
 
     fn step(&mut self) -> Result<(), EngineError> {
         let started = Instant::now();
-        let admitted = self.scheduler.admit();
+        let admitted = self.scheduler.admit(PREFILL_TOKENS);
         self.drop_prefixes();
         let prefilled = self.prefill(&admitted);
         for admission in &admitted {
             if let Some(pending) = self.waiting.remove(&admission.ticket) {
-                let sequence = self.start(*admission, pending);
+                let sequence = self.start(admission, pending);
                 self.running.push(sequence);
             }
         }
@@ -277,13 +299,13 @@ impl<B: Backend> Serve<B> {
         self.decode()
     }
 
-    fn start(&self, admission: Admission, pending: Pending) -> Sequence<B::Kv> {
+    fn start(&self, admission: &Admission, pending: Pending) -> Sequence<B::Kv> {
         let sampling = &pending.request.sampling;
         let watch =
             (!sampling.stop.is_empty()).then(|| StopWatch::new(&sampling.stop, self.tokenizer.stream(true)));
         Sequence {
             ticket: admission.ticket,
-            prefix: admission.prefix,
+            prefix: admission.last,
             own: self.backend.empty(),
             next: pending.request.prompt[pending.request.prompt.len() - 1],
             limit: self.limit(&pending.request),
@@ -296,34 +318,48 @@ impl<B: Backend> Serve<B> {
         }
     }
 
-    /// Computes the prefixes that admitted sequences need, in passes of a bounded number of rows.
+    /// Computes what admitted sequences need of their prompts, in passes of a bounded number of rows. A stretch waits for
+    /// the pass that completes the one before it.
     fn prefill(&mut self, admitted: &[Admission]) -> Result<(), EngineError> {
         let mut jobs = Vec::new();
-        for admission in admitted.iter().filter(|a| a.compute) {
-            if let Some(tokens) = self.scheduler.prefix_tokens(admission.prefix).filter(|t| !t.is_empty()) {
-                jobs.push((admission.prefix, self.backend.empty(), tokens, 0));
+        for id in admitted.iter().flat_map(|a| &a.compute) {
+            if let Some((tokens, parent)) = self.scheduler.stretch(*id) {
+                jobs.push(Prefill {
+                    id: *id,
+                    tokens,
+                    before: self.scheduler.path(parent),
+                    kv: self.backend.empty(),
+                    done: 0,
+                });
             }
         }
-        let mut first = 0;
-        while first < jobs.len() {
+        while !jobs.is_empty() {
+            let prefixes = &self.prefixes;
+            let chains: Vec<Option<Vec<&B::Kv>>> =
+                jobs.iter().map(|job| job.before.iter().map(|id| prefixes.get(id)).collect()).collect();
             let mut room = PREFILL_ROWS;
             let mut runs = Vec::new();
-            for (_, kv, tokens, done) in &mut jobs[first..] {
-                let take = room.min(tokens.len() - *done);
-                if take == 0 {
-                    break;
+            for (job, chain) in jobs.iter_mut().zip(&chains) {
+                let take = room.min(job.tokens.len() - job.done);
+                if let Some(prefix) = chain
+                    && take > 0
+                {
+                    let tokens = &job.tokens[job.done..job.done + take];
+                    runs.push(Run { prefix, own: &mut job.kv, tokens, logits: 0 });
+                    job.done += take;
+                    room -= take;
                 }
-                runs.push(Run { prefix: None, own: kv, tokens: &tokens[*done..*done + take], logits: 0 });
-                *done += take;
-                room -= take;
+            }
+            if runs.is_empty() {
+                return Err(EngineError::Model("what a prompt begins with is not in memory".to_owned()));
             }
             self.backend.forward(&mut runs)?;
             drop(runs);
-            while jobs.get(first).is_some_and(|(_, _, tokens, done)| *done == tokens.len()) {
-                first += 1;
+            self.backend.profile().prompt_tokens += (PREFILL_ROWS - room) as u64;
+            for job in jobs.extract_if(.., |job| job.done == job.tokens.len()) {
+                self.prefixes.insert(job.id, job.kv);
             }
         }
-        self.prefixes.extend(jobs.into_iter().map(|(id, kv, _, _)| (id, kv)));
         Ok(())
     }
 
@@ -331,12 +367,16 @@ impl<B: Backend> Serve<B> {
         if self.running.is_empty() {
             return Ok(());
         }
-        let prefixes = &self.prefixes;
+        let (prefixes, scheduler) = (&self.prefixes, &self.scheduler);
+        // What a running sequence has before it was computed when it started, and stays until it ends.
+        let chain = |s: &Sequence<B::Kv>| scheduler.path(s.prefix).iter().map(|id| &prefixes[id]).collect();
+        let chains: Vec<Vec<&B::Kv>> = self.running.iter().map(chain).collect();
         let mut runs: Vec<Run<'_, B::Kv>> = self
             .running
             .iter_mut()
-            .map(|s| Run {
-                prefix: prefixes.get(&s.prefix),
+            .zip(&chains)
+            .map(|(s, prefix)| Run {
+                prefix,
                 own: &mut s.own,
                 tokens: std::slice::from_ref(&s.next),
                 logits: 1,
@@ -451,13 +491,12 @@ impl<B: Backend> Serve<B> {
         own: &mut B::Kv,
     ) -> Result<Vec<f32>, EngineError> {
         for tokens in ids[..prompt_len - 1].chunks(PREFILL_ROWS) {
-            self.backend.forward(&mut [Run { prefix: None, own: prefix, tokens, logits: 0 }])?;
+            self.backend.forward(&mut [Run { prefix: &[], own: prefix, tokens, logits: 0 }])?;
         }
         let mut logprobs = Vec::with_capacity(ids.len() - prompt_len);
         let (inputs, targets) = (&ids[prompt_len - 1..ids.len() - 1], &ids[prompt_len..]);
         for (tokens, targets) in inputs.chunks(SCORED_ROWS).zip(targets.chunks(SCORED_ROWS)) {
-            let shared = (prompt_len > 1).then_some(&*prefix);
-            self.backend.forward(&mut [Run { prefix: shared, own, tokens, logits: tokens.len() }])?;
+            self.backend.forward(&mut [Run { prefix: &[prefix], own, tokens, logits: tokens.len() }])?;
             let choices: Vec<Choice<'_>> = targets.iter().map(|t| Choice::Given(*t)).collect();
             for drawn in self.backend.choose(&choices) {
                 logprobs.push(drawn.ok_or(EngineError::NotFinite(self.version))?.logprob);
@@ -486,6 +525,7 @@ mod tests {
             16
         }
         fn empty(&self) {}
+        fn split(&mut self, _kv: &mut (), _positions: usize) {}
         fn recycle(&mut self, _kv: ()) {}
         fn forward(&mut self, _runs: &mut [Run<'_, ()>]) -> Result<(), EngineError> {
             panic!("a bug")

@@ -67,7 +67,8 @@ impl Tensors {
         let c = &self.config;
         let (dim, heads, kv_heads) = (c.head_dim as i64, c.heads as i64, c.kv_heads as i64);
         let longest = runs.iter().map(|r| r.tokens.len()).max().unwrap_or(0);
-        let before: Vec<usize> = runs.iter().map(|r| r.prefix.map_or(0, |p| p.len) + r.own.len).collect();
+        let before = |r: &Run<'_, Kv>| r.prefix.iter().map(|p| p.len).sum::<usize>() + r.own.len;
+        let before: Vec<usize> = runs.iter().map(before).collect();
         let width = runs.iter().zip(&before).map(|(r, b)| b + r.tokens.len()).max().unwrap_or(0);
         let (mut ids, mut positions, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
         // Where a row stands in the padded batch, and which row fills a place there.
@@ -179,15 +180,20 @@ impl Kv {
     }
 
     /// Keys and values of `prefix` and of the first `len + fresh` own positions, padded to `width`.
-    fn gather(&self, layer: usize, prefix: Option<&Kv>, fresh: i64, width: i64) -> [Tensor; 2] {
+    fn gather(&self, layer: usize, prefix: &[&Kv], fresh: i64, width: i64) -> [Tensor; 2] {
         [0, 1].map(|side| {
-            let own = self.layers[layer][side].narrow(1, 0, self.len as i64 + fresh);
-            let all = match prefix {
-                Some(p) => Tensor::cat(&[&p.layers[layer][side].narrow(1, 0, p.len as i64), &own], 1),
-                None => own,
-            };
+            let first = |kv: &Kv, n: usize| kv.layers[layer][side].narrow(1, 0, n as i64);
+            let own = first(self, self.len + fresh as usize);
+            let all: Vec<Tensor> = prefix.iter().map(|p| first(p, p.len)).chain([own]).collect();
+            let all = Tensor::cat(&all, 1);
             all.constant_pad_nd([0, 0, 0, width - all.size()[1]])
         })
+    }
+
+    /// A copy of some positions.
+    fn part(&self, from: usize, len: usize) -> Kv {
+        let copy = |t: &Tensor| t.narrow(1, from as i64, len as i64).copy();
+        Kv { layers: self.layers.iter().map(|[k, v]| [copy(k), copy(v)]).collect(), len }
     }
 }
 
@@ -207,6 +213,12 @@ impl Backend for Tensors {
         let shape = [self.config.kv_heads as i64, 0, self.config.head_dim as i64];
         let tensor = || Tensor::zeros(shape, (self.kind, self.device));
         Kv { layers: (0..self.config.layers).map(|_| [tensor(), tensor()]).collect(), len: 0 }
+    }
+
+    fn split(&mut self, kv: &mut Kv, positions: usize) -> Kv {
+        let first = kv.part(0, positions);
+        *kv = kv.part(positions, kv.len - positions);
+        first
     }
 
     fn recycle(&mut self, _kv: Kv) {}
