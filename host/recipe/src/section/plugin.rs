@@ -132,13 +132,7 @@ impl fmt::Display for Grant {
     }
 }
 
-as_text!(
-    Grant,
-    "Grant",
-    "grant",
-    "http:api.example.com",
-    "`random`, `store`, `judge` or `http:HOST`."
-);
+as_text!(Grant, "Grant", "grant", "http:api.example.com", "`random`, `store`, `judge` or `http:HOST`.");
 
 impl Default for Limits {
     fn default() -> Self {
