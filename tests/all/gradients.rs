@@ -42,11 +42,16 @@ fn weights(config: &Config) -> Weights {
     config.tensors().into_iter().map(tensor).collect()
 }
 
-/// Groups of samples with gaps in their masks, as tool answers leave them.
+/// Groups of samples with gaps in their masks, as tool answers leave them. All prompts but the last group's
+/// begin alike, and so do the responses of every other sample.
 fn samples(shapes: &[(u32, usize)]) -> Vec<TrainSample> {
     let make = |(number, &(group, length)): (usize, &(u32, usize))| {
-        let prompt: Vec<u32> = (0..3 + group).map(|t| (group * 7 + t * 5) % 61).collect();
-        let response = (0..length as u32).map(|t| (number as u32 * 11 + t * 13 + 3) % 61);
+        let system = (0..if group == 2 { 0 } else { 24 }).map(|t| (t * 17 + 2) % 61);
+        let prompt = (0..3 + group).map(|t| (group * 7 + t * 5) % 61);
+        let prompt: Vec<u32> = system.chain(prompt).collect();
+        let like = if number % 2 == 0 { 0 } else { number as u32 };
+        let response =
+            (0..length as u32).map(|t| (if t < 16 { like } else { number as u32 } * 11 + t * 13 + 3) % 61);
         let tokens: Vec<u32> = prompt.iter().copied().chain(response).collect();
         let trained = |t: usize| t >= prompt.len() && (t + number) % 4 != 3;
         let noise = |t: usize, scale: f32| ((t * 7 + number * 5) % 11) as f32 * scale;
@@ -121,8 +126,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     #[test]
     fn for_every_split_and_order_of_a_batch_the_gradient_is_the_same(
-        shapes in prop::collection::vec((0u32..3, 1usize..12), 2..10),
-        budget in 4usize..60, turn in 0usize..10, tied: bool, recompute: bool, which in 0usize..6
+        shapes in prop::collection::vec((0u32..3, 1usize..24), 2..10),
+        budget in 4usize..120, turn in 0usize..10, tied: bool, recompute: bool, which in 0usize..6
     ) {
         tch::set_num_threads(1);
         let (config, loss) = (config(tied), &losses()[which]);
@@ -142,8 +147,66 @@ proptest! {
     }
 }
 
-/// The loss of the first option set, written down once more over plain padded-free sequences and autograd.
-fn plain_gradients(config: &Config, samples: &[TrainSample], temperature: f64) -> BTreeMap<String, Tensor> {
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
+    #[test]
+    fn for_every_loss_samples_without_an_advantage_count_but_need_not_be_computed(
+        shapes in prop::collection::vec((0u32..3, 1usize..24, any::<bool>()), 3..10), which in 0usize..6
+    ) {
+        tch::set_num_threads(1);
+        let (config, loss) = (config(true), &losses()[which]);
+        let silent: Vec<bool> = shapes.iter().map(|(.., silent)| *silent).collect();
+        let with = |advantage: f32| {
+            let mut samples = samples(&shapes.iter().map(|&(group, length, _)| (group, length)).collect::<Vec<_>>());
+            samples.iter_mut().zip(&silent).filter(|(_, silent)| **silent).for_each(|(sample, _)| {
+                sample.advantages.fill(advantage);
+            });
+            samples
+        };
+        let trained = |s: &TrainSample| s.loss_mask.contains(&true);
+        prop_assume!(with(0.0).iter().zip(&silent).any(|(s, silent)| !silent && trained(s)));
+        let run = |samples: &[TrainSample]| {
+            let mut trainer = Trainer::new(&config, &weights(&config), options(Kind::Double, 200)).expect("a trainer");
+            let metrics = trainer.forward_backward(samples, loss).expect("a gradient");
+            (metrics, trainer.gradients().into_iter().collect::<BTreeMap<String, Tensor>>())
+        };
+        // An advantage too small to be seen in the sums, yet not 0, so that nothing is left out.
+        let ((left_out, gradient), (all, expected)) = (run(&with(0.0)), run(&with(1e-30)));
+        let found = distance(&expected, &gradient);
+        prop_assert!(found < 1e-12, "{found:e}");
+        prop_assert!((left_out.loss - all.loss).abs() < 1e-12 * all.loss.abs().max(1.0));
+        prop_assert_eq!((left_out.tokens, left_out.sequences), (all.tokens, all.sequences));
+        prop_assert_eq!(all.computed, all.tokens);
+        let alone = loss.kl.is_none() && loss.objective.vanishes_without_advantage();
+        let of_silent = with(0.0).iter().zip(&silent).any(|(s, silent)| *silent && trained(s));
+        prop_assert_eq!(left_out.computed < all.computed, alone && of_silent);
+    }
+}
+
+#[test]
+fn where_no_sample_has_an_advantage_the_gradient_is_zero_and_the_first_group_tells_the_mismatch() {
+    tch::set_num_threads(1);
+    let config = config(true);
+    let mut samples = samples(&[(0, 5), (1, 9), (0, 4), (2, 7)]);
+    samples.iter_mut().for_each(|sample| sample.advantages.fill(0.0));
+    let mut trainer = Trainer::new(&config, &weights(&config), options(Kind::Float, 100)).expect("a trainer");
+    let metrics = trainer.forward_backward(&samples, &LossOptions::default()).expect("metrics");
+    let first: usize = [0, 2].map(|s: usize| samples[s].trained()).iter().sum();
+    assert_eq!((metrics.computed, metrics.loss), (first, 0.0));
+    assert!(metrics.tokens > first && metrics.mismatch_mean > 0.0);
+    assert!(trainer.gradients().iter().all(|(_, g)| g.count_nonzero(None).int64_value(&[]) == 0));
+    // The optimiser's momentum moves on, as it would with all samples computed.
+    assert!(!trainer.optimiser_step().skipped);
+}
+
+/// The loss of the first option set, its KL term by `kl`, written down once more over plain padded-free
+/// sequences and autograd.
+fn plain_gradients(
+    config: &Config,
+    samples: &[TrainSample],
+    temperature: f64,
+    kl: f64,
+) -> BTreeMap<String, Tensor> {
     let weights: Weights =
         weights(config).into_iter().map(|(n, t)| (n, t.detach().set_requires_grad(true))).collect();
     let decoder = Decoder::new(config, &weights).expect("a decoder");
@@ -165,7 +228,7 @@ fn plain_gradients(config: &Config, samples: &[TrainSample], temperature: f64) -
             let weight = (old - f64::from(sample.rollout_logprobs[t])).exp().min(2.0);
             // The reference is the policy itself: k3 and its gradient are 0 there.
             let d: Tensor = lp.detach() - &lp;
-            sum = sum + loss * weight + (d.exp() - d - 1.0) * 0.1;
+            sum = sum + loss * weight + (d.exp() - d - 1.0) * kl;
         }
         let mean = sum / positions.len() as f64 / trained.len() as f64;
         total = &total + mean;
@@ -177,11 +240,14 @@ fn plain_gradients(config: &Config, samples: &[TrainSample], temperature: f64) -
 #[test]
 fn the_gradient_is_that_of_autograd_over_the_plain_formula() {
     tch::set_num_threads(1);
-    for tied in [true, false] {
+    let plain_loss = LossOptions { temperature: 0.8, ..LossOptions::default() };
+    for (tied, loss, kl) in [(true, &losses()[0], 0.1), (false, &losses()[0], 0.1), (true, &plain_loss, 0.0)]
+    {
         let config = config(tied);
-        let samples = samples(&[(0, 5), (0, 9), (1, 4), (0, 1), (2, 7)]);
-        let ours = gradients(&config, options(Kind::Double, 20), &samples, &losses()[0]);
-        let plain = plain_gradients(&config, &samples, 0.8);
+        let mut samples = samples(&[(0, 5), (0, 19), (1, 4), (0, 20), (0, 1), (2, 7), (1, 6)]);
+        samples[2].advantages.fill(0.0);
+        let ours = gradients(&config, options(Kind::Double, 60), &samples, loss);
+        let plain = plain_gradients(&config, &samples, 0.8, kl);
         assert_eq!(ours.keys().collect::<Vec<_>>(), plain.keys().collect::<Vec<_>>());
         for (name, expected) in &plain {
             let found = (&ours[name] - expected).abs().max().double_value(&[]);

@@ -150,6 +150,7 @@ impl StepReport {
             put("loss/correction_fraction", over(|l| l.correction_fraction));
             put("train/entropy", over(|l| l.entropy));
             put("train/tokens", self.losses.iter().map(|l| l.tokens).sum::<usize>() as f64);
+            put("train/computed", self.losses.iter().map(|l| l.computed).sum::<usize>() as f64);
             put("train/rows", self.losses.iter().map(|l| l.rows).sum::<usize>() as f64);
             put("logprob/difference_mean", over(|l| l.mismatch_mean));
             put("logprob/difference_max", self.drift_max());

@@ -1,99 +1,87 @@
-//! Attention over [`Packed`] rows: every tree on its own, every branch over its prefix and itself.
+//! Attention over [`Packed`] rows: siblings together, over the nodes above them and themselves.
 //!
-//! Only the inside of one tree's branches is ever padded, to its longest branch.
+//! Only siblings are ever padded, to the longest of them.
 
-use crate::packed::{Packed, Tree};
+use crate::packed::{Packed, Siblings};
 use tch::{Kind, Tensor};
 
-/// Causal attention of every tree.
+/// Causal attention of every node to those above it and to itself.
 ///
 /// * `q`: `[T, heads, d]`, `k` and `v`: `[T, kv_heads, d]`, positions already applied
 /// * returns `[T, heads * d]`
 pub(crate) fn attention(q: &Tensor, k: &Tensor, v: &Tensor, packed: &Packed) -> Tensor {
-    let pieces: Vec<i64> = packed
-        .trees
-        .iter()
-        .flat_map(|t| std::iter::once(t.prefix).chain(t.branches.iter().copied()))
-        .map(|n| n as i64)
-        .collect();
-    // One split and one concatenation for all trees: backward is then one copy, not one per piece.
-    let [q, k, v] = [q, k, v].map(|t| t.split_with_sizes(&pieces, 0));
-    let mut outputs = Vec::with_capacity(pieces.len());
-    let mut piece = 0;
-    for tree in &packed.trees {
-        let (prefix_k, prefix_v) = (&k[piece], &v[piece]);
-        outputs.push(sequence(&q[piece], prefix_k, prefix_v, packed));
-        let own = piece + 1..piece + 1 + tree.branches.len();
-        if !own.is_empty() {
-            let mask = packed.mask(tree.prefix as i64, tree.longest() as i64, q[piece].kind());
-            let [q, k, v] = [&q, &k, &v].map(|t| batch(&t[own.clone()], tree));
-            let (k, v) = (with_prefix(prefix_k, &k), with_prefix(prefix_v, &v));
-            let out = if composed(&q, q.size()[1], k.size()[2]) {
-                by_products(&q, &k, &v, &mask)
-            } else {
-                by_library(&q, &k, &v, Some(&mask))
-            };
-            outputs.extend(unbatch(&out, tree));
-        }
-        piece = own.end;
+    // One split and one concatenation for all nodes: backward is then one copy, not one per node.
+    let [q, k, v] = [q, k, v].map(|t| t.split_with_sizes(&packed.lengths, 0));
+    let mut outputs: Vec<(usize, Tensor)> = Vec::with_capacity(packed.lengths.len());
+    for siblings in &packed.siblings {
+        let (before, rows) = (siblings.before as i64, siblings.longest() as i64);
+        let queries = side_by_side(&q, siblings);
+        let [keys, values] = [&k, &v].map(|t| with_above(t, siblings));
+        let out = if composed(&queries, rows, before + rows) {
+            by_products(&queries, &keys, &values, &packed.mask(before, rows, queries.kind()))
+        } else {
+            let mask = (before > 0).then(|| packed.mask(before, rows, queries.kind()));
+            by_library(&queries, &keys, &values, mask.as_ref())
+        };
+        outputs.extend(siblings.nodes.iter().copied().zip(apart(out, siblings)));
     }
-    if outputs.len() == 1 { outputs.remove(0) } else { Tensor::cat(&outputs, 0) }
+    if outputs.len() == 1 {
+        return outputs.remove(0).1;
+    }
+    outputs.sort_by_key(|(node, _)| *node);
+    Tensor::cat(&outputs.iter().map(|(_, out)| out).collect::<Vec<_>>(), 0)
 }
 
-/// Causal attention of one sequence: `[P, heads, d]` to `[P, heads * d]`.
-fn sequence(q: &Tensor, k: &Tensor, v: &Tensor, packed: &Packed) -> Tensor {
-    let rows = q.size()[0];
-    let [k, v] = [k, v].map(|t| t.transpose(0, 1).unsqueeze(0));
-    if composed(q, rows, rows) {
-        return by_products(
-            &q.unsqueeze(0),
-            &k.contiguous(),
-            &v.contiguous(),
-            &packed.mask(0, rows, q.kind()),
-        );
+/// The siblings' rows, padded at the end: `[B, L, heads, d]`.
+fn side_by_side(nodes: &[Tensor], siblings: &Siblings) -> Tensor {
+    if let [only] = siblings.nodes[..] {
+        return nodes[only].unsqueeze(0);
     }
-    by_library(&q.unsqueeze(0), &k, &v, None)
-}
-
-/// Branches side by side, padded at the end: `[B, L, heads, d]`.
-fn batch(pieces: &[Tensor], tree: &Tree) -> Tensor {
-    let longest = tree.longest() as i64;
-    let size = pieces[0].size();
-    let zeros = Tensor::zeros([longest, size[1], size[2]], (pieces[0].kind(), pieces[0].device()));
-    let mut padded = Vec::with_capacity(2 * pieces.len());
-    for (piece, &length) in pieces.iter().zip(&tree.branches) {
-        padded.push(piece.shallow_clone());
+    let longest = siblings.longest() as i64;
+    let first = &nodes[siblings.nodes[0]];
+    let size = first.size();
+    let zeros = Tensor::zeros([longest, size[1], size[2]], (first.kind(), first.device()));
+    let mut padded = Vec::with_capacity(2 * siblings.nodes.len());
+    for (&node, &length) in siblings.nodes.iter().zip(&siblings.lengths) {
+        padded.push(nodes[node].shallow_clone());
         if (length as i64) < longest {
             padded.push(zeros.narrow(0, 0, longest - length as i64));
         }
     }
-    Tensor::cat(&padded, 0).view([pieces.len() as i64, longest, size[1], size[2]])
+    Tensor::cat(&padded, 0).view([siblings.nodes.len() as i64, longest, size[1], size[2]])
 }
 
-/// The rows of every branch out of `[B * L, width]`, padding dropped.
-fn unbatch(out: &Tensor, tree: &Tree) -> Vec<Tensor> {
-    let longest = tree.longest();
-    if tree.branches.iter().all(|&n| n == longest) {
-        return vec![out.shallow_clone()];
+/// The keys (or values) of the nodes above before each sibling's own: `[B, kv_heads, P + L, d]`, contiguous.
+fn with_above(nodes: &[Tensor], siblings: &Siblings) -> Tensor {
+    let own = side_by_side(nodes, siblings).transpose(1, 2);
+    if siblings.above.is_empty() {
+        return own.contiguous();
     }
-    let sizes: Vec<i64> = tree.branches.iter().flat_map(|&n| [n as i64, (longest - n) as i64]).collect();
-    out.split_with_sizes(&sizes, 0).into_iter().step_by(2).collect()
+    let count = siblings.nodes.len() as i64;
+    let spread = |&node: &usize| nodes[node].transpose(0, 1).unsqueeze(0).expand([count, -1, -1, -1], false);
+    let mut parts: Vec<Tensor> = siblings.above.iter().map(spread).collect();
+    parts.push(own);
+    Tensor::cat(&parts, 2)
 }
 
-/// The prefix's keys (or values) before each branch's own: `[B, kv_heads, P + L, d]`.
-fn with_prefix(prefix: &Tensor, own: &Tensor) -> Tensor {
-    let (branches, own) = (own.size()[0], own.transpose(1, 2));
-    let prefix = prefix.transpose(0, 1).unsqueeze(0).expand([branches, -1, -1, -1], false);
-    Tensor::cat(&[prefix, own], 2)
+/// The rows of every sibling out of `[B * L, width]`, padding dropped.
+fn apart(out: Tensor, siblings: &Siblings) -> Vec<Tensor> {
+    if siblings.nodes.len() == 1 {
+        return vec![out];
+    }
+    let longest = siblings.longest();
+    let rows = out.split(longest as i64, 0).into_iter().zip(&siblings.lengths);
+    rows.map(|(rows, &length)| rows.narrow(0, 0, length as i64)).collect()
 }
 
 /// Whether products and softmax are better than libtorch's own attention.
 ///
-/// On CPUs with bf16 they are: for nine heads of 64 and eight branches of 128 over a prefix of 128,
-/// forward and backward took 25 ms instead of 62, and log-probs were as near to f32. The full scores
-/// must be small enough to be kept for backward, though. In f32 both take the same time.
+/// On CPUs they are: in bf16, for nine heads of 64 and eight branches of 128 over a prefix of 128,
+/// forward and backward took 25 ms instead of 62, and log-probs were as near to f32. In f32 both take
+/// the same time, but gradients of one batch in different cuts differed by up to 1.2e-6 instead of
+/// 4.5e-7. The full scores must be small enough to be kept for backward, though.
 fn composed(q: &Tensor, rows: i64, keys: i64) -> bool {
-    q.kind() == Kind::BFloat16 && !q.device().is_cuda() && rows * keys <= 1 << 20
+    !q.device().is_cuda() && rows * keys <= 1 << 20
 }
 
 /// Attention of `q: [B, L, heads, d]` over `k, v: [B, kv_heads, K, d]`, to `[B * L, heads * d]`;
@@ -105,8 +93,8 @@ fn by_library(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Tens
     out.transpose(1, 2).reshape([b * l, heads * d])
 }
 
-/// As [`by_library`], from matrix products and a softmax that is computed in f32; `k` and `v` are
-/// contiguous.
+/// As [`by_library`], from matrix products and a softmax that is computed in at least f32; `k` and `v`
+/// are contiguous.
 fn by_products(q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor) -> Tensor {
     let [b, l, heads, d] = size4(q);
     let [_, kv_heads, keys, _] = size4(k);

@@ -72,7 +72,7 @@ pub enum ModelError {
         /// The module's Hugging Face name.
         name: String,
     },
-    /// Token rows and the description of their trees disagree.
+    /// Token rows and the description of their nodes disagree.
     #[error("packed tokens: {0}")]
     Packed(String),
     /// The tokenizer cannot be built or used.

@@ -22,7 +22,7 @@ pub use decoder::{Decoder, Lora, Weights};
 pub use dequantise::GgmlType;
 pub use device::device;
 pub use error::ModelError;
-pub use packed::{Packed, Tree};
+pub use packed::{Node, Packed};
 pub use rope::{Rope, RopeScaling};
 pub use template::{ChatTemplate, TemplateError};
 pub use tokenizer::{Stream, Tokenizer};

@@ -1,9 +1,10 @@
 //! Tokens per second of one GRPO update, and where its time goes.
 //!
 //! ```text
-//! cargo run --release -p whet-trainer --example train_speed -- MODEL [bf16|f32] [micro-batch tokens] [checkpointing] [lora]
+//! cargo run --release -p whet-trainer --example train_speed -- MODEL [bf16|f32] [micro-batch tokens] [checkpointing] [lora] [few-shot]
 //! ```
-//! The batch is 8 prompts of 47 tokens, 8 responses of 32 tokens each.
+//! The batch is 8 prompts of 47 tokens, 8 responses of 32 tokens each; with `few-shot`, 8 prompts of 165
+//! tokens that share 140, and 8 responses of 4 tokens.
 
 use std::time::Instant;
 use tch::{Device, Kind};
@@ -12,8 +13,13 @@ use whet_trajectory::{GroupId, SampleId};
 
 const PROMPTS: usize = 8;
 const SAMPLES: usize = 8;
-const PROMPT: usize = 47;
-const RESPONSE: usize = 32;
+
+/// Tokens that all prompts begin with, tokens of a prompt, and tokens of a response.
+struct Shape {
+    common: usize,
+    prompt: usize,
+    response: usize,
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,7 +44,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tch::get_num_threads()
     );
 
-    let samples = batch(vocabulary);
+    let plain = Shape { common: 0, prompt: 47, response: 32 };
+    let few_shot = Shape { common: 140, prompt: 165, response: 4 };
+    let samples = batch(vocabulary, if has("few-shot") { few_shot } else { plain });
     let tokens: usize = samples.iter().map(|s| s.tokens.len()).sum();
     for round in 0..3 {
         let begin = Instant::now();
@@ -65,18 +73,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Prompts and responses of arbitrary words.
-fn batch(vocabulary: u32) -> Vec<TrainSample> {
+fn batch(vocabulary: u32, shape: Shape) -> Vec<TrainSample> {
     let word = |n: usize| (n as u32).wrapping_mul(2_654_435_761) % vocabulary;
     let make = |number: usize| {
         let group = number / SAMPLES;
-        let prompt = (0..PROMPT).map(|t| word(group * 1000 + t));
-        let response = (0..RESPONSE).map(|t| word(100_000 + number * 1000 + t));
+        let prompt = (0..shape.prompt).map(|t| word(if t < shape.common { t } else { group * 1000 + t }));
+        let response = (0..shape.response).map(|t| word(100_000 + number * 1000 + t));
         let tokens: Vec<u32> = prompt.chain(response).collect();
         TrainSample {
             id: SampleId(number.to_string()),
             group: GroupId(group.to_string()),
-            prompt_len: PROMPT,
-            loss_mask: (0..tokens.len()).map(|t| t >= PROMPT).collect(),
+            prompt_len: shape.prompt,
+            loss_mask: (0..tokens.len()).map(|t| t >= shape.prompt).collect(),
             rollout_logprobs: vec![-10.0; tokens.len()],
             advantages: vec![if number.is_multiple_of(2) { 1.0 } else { -1.0 }; tokens.len()],
             tokens,

@@ -2,9 +2,10 @@
 
 use crate::TrainError;
 use crate::head::LogProbs;
+use crate::layout::{Layout, Target};
 use crate::loss::{self, Known, LossOptions, OldPolicy, Tokens};
 use crate::metrics::Meter;
-use crate::sample::{Layout, Target, TrainSample};
+use crate::sample::TrainSample;
 use tch::{Device, Kind, Tensor};
 use whet_algorithm::{Bounds, Correction};
 
@@ -83,6 +84,7 @@ impl Batch<'_> {
         let grad = Tensor::f_run_backward(&[&total], &[&leaf], false, false)?.remove(0);
 
         let m = &mut meter.sums;
+        m.computed += targets.len();
         m.loss += total.double_value(&[]);
         m.policy_loss += policy_loss.double_value(&[]);
         m.clip_fraction += policy.clipped.sum(Kind::Int64).int64_value(&[]) as f64;
@@ -102,6 +104,25 @@ impl Batch<'_> {
         }
         Ok(grad)
     }
+}
+
+/// The samples that have to be computed for the loss's gradient, of those with a trained token.
+///
+/// Without an advantage a sample has no gradient, unless the loss has a term besides the advantage's. Where
+/// that leaves none, the first group stays: its gradient is 0 as all others', and it tells how far the
+/// trainer is from the sampler.
+pub(crate) fn needed(samples: &[TrainSample], options: &LossOptions) -> Vec<usize> {
+    let mut needed: Vec<usize> = (0..samples.len()).filter(|&s| samples[s].trained() > 0).collect();
+    if options.kl.is_some() || !options.objective.vanishes_without_advantage() {
+        return needed;
+    }
+    match needed.first() {
+        Some(&first) if !needed.iter().any(|&s| samples[s].has_advantage()) => {
+            needed.retain(|&s| samples[s].group == samples[first].group);
+        }
+        _ => needed.retain(|&s| samples[s].has_advantage()),
+    }
+    needed
 }
 
 /// Applies the objective's rule to a batch; `current` has the policy's log-probabilities by sample and token.

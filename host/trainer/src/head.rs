@@ -5,7 +5,7 @@
 //! [`CHUNK`] rows at a time, and are computed anew in backward, whose formula is short enough to
 //! write down: with `p = softmax(z / T)`, `∂ log p_y / ∂ z = (1_y - p) / T`.
 
-use crate::sample::Layout;
+use crate::layout::Layout;
 use tch::{Kind, Tensor};
 
 /// Rows whose logits exist at once.

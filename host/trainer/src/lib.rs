@@ -7,6 +7,7 @@
 mod batch;
 mod checkpoint;
 mod head;
+mod layout;
 mod lora;
 pub mod loss;
 mod metrics;

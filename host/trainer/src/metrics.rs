@@ -15,7 +15,9 @@ pub struct Seconds {
     pub reference: f64,
 }
 
-/// What forward-backward found, over the trained tokens of the whole batch. Means are over tokens.
+/// What forward-backward found. Losses are those of the whole batch; means, extremes and fractions are over
+/// the tokens that were computed: all trained ones, but those of samples without an advantage where the loss
+/// has no gradient without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LossMetrics {
     /// The loss that was differentiated.
@@ -46,6 +48,8 @@ pub struct LossMetrics {
     pub mismatch_kl: f64,
     /// Trained tokens.
     pub tokens: usize,
+    /// Those of them whose log-probabilities were computed.
+    pub computed: usize,
     /// Sequences with a trained token.
     pub sequences: usize,
     /// Token rows computed, shared prompts counted once per micro-batch.
@@ -94,7 +98,7 @@ impl Meter {
     /// Sums over tokens become means.
     pub fn finish(self) -> LossMetrics {
         let mut m = self.sums;
-        if m.tokens == 0 {
+        if m.computed == 0 {
             (m.ratio_min, m.ratio_max, m.ratio_mean, m.correction_mean) = (1.0, 1.0, 1.0, 1.0);
             return m;
         }
@@ -108,7 +112,7 @@ impl Meter {
             &mut m.mismatch_mean,
             &mut m.mismatch_kl,
         ] {
-            *sum /= m.tokens as f64;
+            *sum /= m.computed as f64;
         }
         m
     }

@@ -197,7 +197,7 @@ fn on_the_first_update_every_ratio_is_one_and_the_mismatch_is_that_to_the_rollou
     assert_eq!((metrics.ratio_min, metrics.ratio_max, metrics.clip_fraction), (1.0, 1.0, 0.0));
     assert!((metrics.mismatch_mean - 0.125).abs() < 1e-6 && (metrics.mismatch_max - 0.125).abs() < 1e-6);
     assert!((metrics.correction_mean - 0.125f64.exp()).abs() < 1e-6);
-    assert_eq!((metrics.tokens, metrics.rows, metrics.micro_batches), (6, 3 + 2 + 2, 1));
+    assert_eq!((metrics.tokens, metrics.computed, metrics.micro_batches), (6, 6, 1));
 }
 
 #[test]

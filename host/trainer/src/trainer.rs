@@ -7,10 +7,11 @@
 
 use crate::batch::{self, Batch, to_list};
 use crate::head::Head;
+use crate::layout::{Forest, Layout, Target};
 use crate::loss::LossOptions;
 use crate::metrics::{LossMetrics, Meter, StepMetrics};
 use crate::optimiser::{self, AdamW, Parameter, Schedule};
-use crate::sample::{Layout, Shoot, Target, TrainSample, plan};
+use crate::sample::TrainSample;
 use crate::{LoraOptions, TrainError, checkpoint, lora};
 use std::path::Path;
 use std::time::Instant;
@@ -174,8 +175,10 @@ impl Trainer {
             Which::Reference => self.reference()?,
         };
         let mut lists: Vec<Vec<f32>> = samples.iter().map(|s| vec![0.0; s.tokens.len()]).collect();
-        for shoots in plan(samples, self.options.micro_batch_tokens) {
-            let layout = Layout::new(samples, &shoots);
+        let trained: Vec<usize> = (0..samples.len()).filter(|&s| samples[s].trained() > 0).collect();
+        let forest = Forest::new(samples, &trained);
+        for part in forest.cut(samples, self.options.micro_batch_tokens) {
+            let layout = Layout::new(samples, &forest, part);
             let packed = self.pack(&layout)?;
             let values = to_list(&model.logprobs(&packed, &layout, temperature)?)?;
             for (target, value) in layout.targets.iter().zip(values) {
@@ -188,7 +191,8 @@ impl Trainer {
     /// Adds the gradient of the batch's loss to what was added since the last update.
     ///
     /// The loss is that of the whole batch, however it is cut into micro-batches. Samples without a
-    /// trained token change nothing, not even a mean.
+    /// trained token change nothing, not even a mean; those without an advantage count in every mean of the
+    /// loss, but are not computed where it has no gradient without one.
     ///
     /// # Errors
     /// When the loss or a sample makes no sense, before anything is computed.
@@ -208,8 +212,9 @@ impl Trainer {
         let picked = self.picked(samples, loss)?;
         let batch = Batch { samples, weights: &weights, picked: picked.as_deref() };
         let mut meter = Meter::new(lengths.iter().sum(), sequences);
-        for shoots in plan(samples, self.options.micro_batch_tokens) {
-            self.micro_batch(&batch, &shoots, loss, &mut meter)?;
+        let forest = Forest::new(samples, &batch::needed(samples, loss));
+        for part in forest.cut(samples, self.options.micro_batch_tokens) {
+            self.micro_batch(&batch, &Layout::new(samples, &forest, part), loss, &mut meter)?;
         }
         Ok(meter.finish())
     }
@@ -304,7 +309,7 @@ impl Trainer {
     }
 
     fn pack(&self, layout: &Layout) -> Result<Packed, TrainError> {
-        Ok(Packed::new(&layout.ids, layout.trees.clone(), self.options.device)?)
+        Ok(Packed::new(&layout.ids, &layout.nodes, self.options.device)?)
     }
 
     /// The tokens that a rule over the whole batch picks, by sample and token, where the loss has one. It takes a
@@ -325,14 +330,12 @@ impl Trainer {
     fn micro_batch(
         &mut self,
         batch: &Batch,
-        shoots: &[Shoot],
+        layout: &Layout,
         loss: &LossOptions,
         meter: &mut Meter,
     ) -> Result<(), TrainError> {
-        let samples = batch.samples;
-        let layout = Layout::new(samples, shoots);
-        let packed = self.pack(&layout)?;
-        let reference = self.reference_of(samples, &layout, &packed, loss, meter)?;
+        let packed = self.pack(layout)?;
+        let reference = self.reference_of(batch.samples, layout, &packed, loss, meter)?;
 
         let begin = Instant::now();
         let mut tape = Tape::record(&self.policy.decoder, &packed, self.options.gradient_checkpointing);
@@ -344,9 +347,9 @@ impl Trainer {
 
         let begin = Instant::now();
         let head_weight = self.policy.head.shallow_clone();
-        let head = Head::new(&head_weight, loss.temperature, &layout);
+        let head = Head::new(&head_weight, loss.temperature, layout);
         let log_probs = head.forward(&normed);
-        let grad = batch.token_gradient(&layout, &log_probs, reference.as_deref(), loss, meter)?;
+        let grad = batch.token_gradient(layout, &log_probs, reference.as_deref(), loss, meter)?;
         let head_grad = self.parts.head.map(|i| self.parameters[i].grad_mut());
         let grad = head.backward(&normed, &log_probs, &grad.to_device(self.options.device), head_grad);
         meter.sums.seconds.head += begin.elapsed().as_secs_f64();

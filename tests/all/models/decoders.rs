@@ -122,6 +122,11 @@ fn unpadded(side: &Value) -> Vec<Vec<u32>> {
         .collect()
 }
 
+/// How many tokens each row has.
+fn counts(rows: &[Vec<u32>]) -> Vec<i64> {
+    rows.iter().map(|row| row.len() as i64).collect()
+}
+
 #[test]
 fn rows_padded_left_or_right_score_as_the_reference() {
     let _guard = tch::no_grad_guard();
@@ -132,9 +137,8 @@ fn rows_padded_left_or_right_score_as_the_reference() {
             let rows = unpadded(batch);
             let packed = Packed::sequences(&rows, Device::Cpu).unwrap();
             let logits = decoder.logits(&decoder.hidden(&packed));
-            for (i, (row, tree)) in rows.iter().zip(&packed.trees).enumerate() {
+            for (i, (row, own)) in rows.iter().zip(logits.split_with_sizes(counts(&rows), 0)).enumerate() {
                 let what = format!("{} {side} row {i}", reference.name);
-                let own = logits.narrow(0, tree.start as i64, row.len() as i64);
                 let (logp, entropy) = scores(&own, row);
                 assert_close(&what, &logp, &numbers(&batch["logprobs_f64"][i]), CLOSE);
                 assert_close(&what, &entropy, &numbers(&batch["entropy_f64"][i]), CLOSE);
@@ -162,8 +166,10 @@ fn gradients_of_the_mean_loss_are_those_of_the_reference() {
         let decoder = decoder(&checkpoint);
         let logp = decoder.logits(&decoder.hidden(&packed)).log_softmax(-1, None::<Kind>);
         let (mut at, mut next) = (Vec::new(), Vec::new());
-        for (row, tree) in rows.iter().zip(&packed.trees) {
-            at.extend((0..row.len() as i64 - 1).map(|t| tree.start as i64 + t));
+        let mut start = 0;
+        for (row, length) in rows.iter().zip(counts(&rows)) {
+            at.extend(start..start + length - 1);
+            start += length;
             next.extend(row[1..].iter().map(|&id| i64::from(id)));
         }
         assert_eq!(at.len() as u64, batch["loss_tokens"].as_u64().unwrap());
@@ -212,8 +218,9 @@ fn greedy_continuations_are_those_of_the_reference() {
         for _ in 0..greedy["new_tokens"].as_u64().unwrap() {
             let packed = Packed::sequences(&rows, Device::Cpu).unwrap();
             let hidden = decoder.hidden(&packed);
-            for ((row, tree), logprobs) in rows.iter_mut().zip(&packed.trees).zip(&mut logprobs) {
-                let last = hidden.narrow(0, (tree.start + tree.prefix) as i64 - 1, 1);
+            let hidden = hidden.split_with_sizes(counts(&rows), 0);
+            for ((row, hidden), logprobs) in rows.iter_mut().zip(hidden).zip(&mut logprobs) {
+                let last = hidden.narrow(0, -1, 1);
                 let logp =
                     decoder.logits(&last).to_kind(Kind::Double).log_softmax(-1, None::<Kind>).squeeze();
                 let best = logp.argmax(0, false).int64_value(&[]);

@@ -1,9 +1,9 @@
-//! Packed trees compute what each branch would as a sequence of its own.
+//! Packed nodes compute what each would as the end of a sequence of its own.
 
 use proptest::prelude::*;
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
-use whet_model::{Config, Decoder, Lora, Packed, Tree, Weights};
+use whet_model::{Config, Decoder, Lora, Node, Packed, Weights};
 
 fn config(heads: usize, kv_heads: usize) -> Config {
     let raw = json!({
@@ -21,23 +21,30 @@ fn weights(config: &Config, seed: i64) -> Weights {
     tensors.map(|(name, shape)| (name, random(&shape).set_requires_grad(true))).collect()
 }
 
-/// A prompt and its responses.
-type Group = (Vec<u32>, Vec<Vec<u32>>);
+/// Every node continues one before it, or none: `(choice of the parent, tokens)`.
+type Forest = Vec<(usize, Vec<u32>)>;
 
-fn groups() -> impl Strategy<Value = Vec<Group>> {
-    let tokens = |most: usize| prop::collection::vec(0u32..50, 1..most);
-    prop::collection::vec((tokens(7), prop::collection::vec(tokens(6), 0..4)), 1..4)
+fn forests() -> impl Strategy<Value = Forest> {
+    prop::collection::vec((0usize..100, prop::collection::vec(0u32..50, 1..7)), 1..9)
 }
 
-fn packed(groups: &[Group]) -> Packed {
-    let (mut ids, mut trees) = (Vec::new(), Vec::new());
-    for (prompt, responses) in groups {
-        let branches = responses.iter().map(Vec::len).collect();
-        trees.push(Tree { start: ids.len(), prefix: prompt.len(), branches });
-        ids.extend(prompt);
-        ids.extend(responses.iter().flatten());
-    }
-    Packed::new(&ids, trees, Device::Cpu).unwrap()
+/// Of node `i`, whose choice is among the nodes before it and none.
+fn parent(forest: &Forest, i: usize) -> Option<usize> {
+    (forest[i].0 % (i + 1)).checked_sub(1)
+}
+
+fn packed(forest: &Forest) -> Packed {
+    let node = |i: usize| Node { parent: parent(forest, i), length: forest[i].1.len() };
+    let nodes: Vec<Node> = (0..forest.len()).map(node).collect();
+    let ids: Vec<u32> = forest.iter().flat_map(|(_, tokens)| tokens).copied().collect();
+    Packed::new(&ids, &nodes, Device::Cpu).unwrap()
+}
+
+/// The tokens of a node's sequence, from its root to its own end.
+fn sequence(forest: &Forest, i: usize) -> Vec<u32> {
+    let mut tokens = parent(forest, i).map_or(Vec::new(), |parent| sequence(forest, parent));
+    tokens.extend(&forest[i].1);
+    tokens
 }
 
 /// A weight for every element, so that each gradient counts.
@@ -65,38 +72,33 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn for_every_tree_each_branch_equals_its_own_sequence(groups in groups(), shape in 0usize..3, seed in 0i64..1000) {
+    fn for_every_forest_each_node_equals_the_end_of_its_own_sequence(
+        forest in forests(), shape in 0usize..3, seed in 0i64..1000
+    ) {
         let (heads, kv_heads) = [(4, 2), (3, 1), (2, 2)][shape];
         let config = config(heads, kv_heads);
         let weights = weights(&config, seed);
         let decoder = Decoder::new(&config, &weights).unwrap();
 
-        let tree = packed(&groups);
-        let logits = decoder.logits(&decoder.hidden(&tree));
+        let logits = decoder.logits(&decoder.hidden(&packed(&forest)));
         let factors = fixed(&logits.size());
         (&logits * &factors).sum(Kind::Double).backward();
-        let tree_gradients = gradients(&weights);
+        let forest_gradients = gradients(&weights);
 
-        // The same rows as plain sequences. Prompt rows are taken from one sequence only.
+        // Each node's rows out of a plain sequence of its own.
         let mut alone = Vec::new();
         let mut row = 0;
-        for (prompt, responses) in &groups {
-            let mut part = |decoder: &Decoder, sequence: &[u32], skip: usize| {
-                let packed = Packed::sequences(&[sequence], Device::Cpu).unwrap();
-                let logits = decoder.logits(&decoder.hidden(&packed));
-                let kept = (sequence.len() - skip) as i64;
-                let logits = logits.narrow(0, skip as i64, kept);
-                (&logits * factors.narrow(0, row, kept)).sum(Kind::Double).backward();
-                row += kept;
-                alone.push(logits.detach());
-            };
-            part(&decoder, prompt, 0);
-            for response in responses {
-                part(&decoder, &[prompt.as_slice(), response].concat(), prompt.len());
-            }
+        for i in 0..forest.len() {
+            let sequence = sequence(&forest, i);
+            let packed = Packed::sequences(&[&sequence], Device::Cpu).unwrap();
+            let own = forest[i].1.len() as i64;
+            let logits = decoder.logits(&decoder.hidden(&packed)).narrow(0, sequence.len() as i64 - own, own);
+            (&logits * factors.narrow(0, row, own)).sum(Kind::Double).backward();
+            row += own;
+            alone.push(logits.detach());
         }
         prop_assert!(far(&logits, &Tensor::cat(&alone, 0)) < 1e-9);
-        for (a, b) in tree_gradients.iter().zip(gradients(&weights)) {
+        for (a, b) in forest_gradients.iter().zip(gradients(&weights)) {
             prop_assert!(far(a, &b) < 1e-8);
         }
     }
@@ -104,15 +106,17 @@ proptest! {
 
 /// bf16 on a CPU takes another way through attention than f32 and f64.
 #[test]
-fn bf16_trees_stay_near_their_values_in_f64() {
+fn bf16_forests_stay_near_their_values_in_f64() {
     let config = config(4, 2);
     let exact = weights(&config, 3);
     let rounded: Weights = exact
         .iter()
         .map(|(name, t)| (name.clone(), t.detach().to_kind(Kind::BFloat16).set_requires_grad(true)))
         .collect();
-    let packed =
-        packed(&[(vec![1, 2, 3, 4], vec![vec![5, 6], vec![7], vec![8, 9, 10]]), (vec![11, 12], vec![])]);
+    // A prompt, two that continue it, responses to one of these, and a sequence of its own.
+    let tokens: [&[u32]; 7] = [&[1, 2, 3, 4], &[5, 6], &[7], &[8, 9, 10], &[11], &[12, 13], &[14, 15]];
+    let forest = [0, 1, 1, 2, 2, 2, 0].into_iter().zip(tokens.map(<[u32]>::to_vec)).collect();
+    let packed = packed(&forest);
     let mut gradients = Vec::new();
     for weights in [&exact, &rounded] {
         let decoder = Decoder::new(&config, weights).unwrap();
@@ -125,17 +129,18 @@ fn bf16_trees_stay_near_their_values_in_f64() {
 }
 
 #[test]
-fn trees_that_do_not_fit_their_tokens_are_refused() {
-    let tree = |start, prefix, branches: &[usize]| Tree { start, prefix, branches: branches.to_vec() };
-    for trees in [
+fn nodes_that_do_not_fit_their_tokens_are_refused() {
+    let node = |parent, length| Node { parent, length };
+    for nodes in [
         vec![],
-        vec![tree(0, 2, &[])],
-        vec![tree(1, 3, &[])],
-        vec![tree(0, 0, &[3])],
-        vec![tree(0, 2, &[0, 1])],
-        vec![tree(0, 1, &[1]), tree(3, 1, &[])],
+        vec![node(None, 2)],
+        vec![node(None, 4)],
+        vec![node(None, 3), node(Some(0), 0)],
+        vec![node(Some(0), 3)],
+        vec![node(Some(1), 1), node(None, 2)],
+        vec![node(None, 1), node(Some(5), 2)],
     ] {
-        assert!(Packed::new(&[1, 2, 3], trees.clone(), Device::Cpu).is_err(), "{trees:?}");
+        assert!(Packed::new(&[1, 2, 3], &nodes, Device::Cpu).is_err(), "{nodes:?}");
     }
 }
 
@@ -146,7 +151,7 @@ fn an_adapter_adds_what_merging_it_would() {
     let mut weights = weights(&config, 5);
     let module = "model.layers.1.self_attn.q_proj";
     let (a, b) = (fixed(&[2, 12]), fixed(&[24, 2]));
-    let packed = packed(&[(vec![1, 2, 3], vec![vec![4, 5], vec![6]])]);
+    let packed = packed(&vec![(0, vec![1, 2, 3]), (1, vec![4, 5]), (1, vec![6])]);
     let lora =
         Lora { scale: 0.5, adapters: [(module.to_owned(), (a.shallow_clone(), b.shallow_clone()))].into() };
     let adapted = Decoder::new(&config, &weights).unwrap().with_lora(&lora).unwrap().hidden(&packed);

@@ -195,6 +195,25 @@ impl Objective {
         }
     }
 
+    /// Whether a sequence whose advantages are all 0 has neither loss nor gradient, whatever its ratio.
+    pub fn vanishes_without_advantage(&self) -> bool {
+        match *self {
+            Objective::Clip { .. }
+            | Objective::Reinforce
+            | Objective::Importance
+            | Objective::Cispo { .. }
+            | Objective::Sapo { .. }
+            | Objective::Gmpo { .. }
+            | Objective::Cpgd { .. }
+            | Objective::Spo { .. }
+            | Objective::Vespo { .. }
+            | Objective::ClipCov { .. }
+            | Objective::Within { .. } => true,
+            Objective::Dppo { drift, .. } => drift == 0.0,
+            Objective::Dro { .. } | Objective::KlCov { .. } => false,
+        }
+    }
+
     /// Whether the loss of a token depends on which tokens of the whole batch are picked.
     pub fn picks(&self) -> bool {
         matches!(self, Objective::KlCov { .. } | Objective::ClipCov { .. } | Objective::Within { .. })
