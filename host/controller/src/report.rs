@@ -165,6 +165,7 @@ impl StepReport {
         }
         if let Some(sync) = self.sync {
             put("sync/gap", sync.gap);
+            put("sync/gap_mean", sync.gap_mean);
             put("sync/change", sync.change);
         }
         put("data/epoch", self.epoch);
@@ -231,8 +232,8 @@ impl StepReport {
                 mean(self.losses.iter().map(|l| l.mismatch_mean))
             },
             drift_limit,
-            sync_gap: self.sync.map(|s| s.gap),
-            sync_limit: if fp32 { 1e-3 } else { 0.7 },
+            sync_gap: self.sync.map(|s| s.gap_mean),
+            sync_limit: if fp32 { 1e-4 } else { 0.15 },
         }
     }
 

@@ -87,9 +87,7 @@ impl Run {
         let engine = setup::start_engine(&recipe, &model)?;
         let probe = Probe::new(&training.prompts[0].ids, &engine)?;
         let train = options::train(&recipe, model.kind, model.device);
-        let checkpoint = model.checkpoint;
-        let trainer = Trainer::new(&checkpoint.config, &checkpoint.weights, train)?;
-        drop(checkpoint);
+        let trainer = Trainer::new(&model.checkpoint.config, model.checkpoint.weights, train)?;
 
         let measures = !test.is_empty();
         let stand_ins = || training.prompts.iter().take(STAND_INS).cloned().collect();

@@ -33,7 +33,8 @@ pub fn load_saved(path: &Path) -> Result<SavedModel, RunError> {
     let recipe = directory::recorded_recipe(&run)?;
     let mut model = load_model(&recipe)?;
     let options = options::train(&recipe, model.kind, model.device);
-    let mut trainer = Trainer::new(&model.checkpoint.config, &model.checkpoint.weights, options)?;
+    let weights = std::mem::take(&mut model.checkpoint.weights);
+    let mut trainer = Trainer::new(&model.checkpoint.config, weights, options)?;
     trainer.load(&saved.path.join("trainer"))?;
     model.checkpoint.weights = trainer.weights().into_iter().collect();
     Ok(SavedModel { recipe, model, trainer, step: saved.step })

@@ -25,6 +25,9 @@ pub struct Probe {
 pub struct Sync {
     /// Largest difference between engine and trainer.
     pub gap: f64,
+    /// Mean of that difference: in bf16 a single unlikely token may differ much, the mean cannot unless the
+    /// weights do.
+    pub gap_mean: f64,
     /// Largest difference between the engine after and before.
     pub change: f64,
     /// Seconds for handing over and probing.
@@ -57,8 +60,9 @@ impl Probe {
         let trainer = trainer.logprobs(std::slice::from_ref(&sample), Which::Policy, 1.0)?;
         let trainer = trainer.first().map_or(&[][..], |l| &l[1..]);
         let sync = Sync {
-            gap: distance(&now, trainer),
-            change: distance(&now, &self.engine),
+            gap: largest(&now, trainer),
+            gap_mean: mean(&now, trainer),
+            change: largest(&now, &self.engine),
             seconds: began.elapsed().as_secs_f64(),
         };
         self.engine = now;
@@ -81,27 +85,37 @@ impl Probe {
     }
 }
 
-/// Largest absolute difference; NaN where one side is NaN or a list is short, so that no damage passes for
-/// agreement.
-fn distance(a: &[f32], b: &[f32]) -> f64 {
+/// Absolute differences; one NaN where a list is short, so that no damage passes for agreement.
+fn differences(a: &[f32], b: &[f32]) -> Vec<f64> {
     if a.len() != b.len() {
-        return f64::NAN;
+        return vec![f64::NAN];
     }
-    let worst = |worst: f64, (x, y): (&f32, &f32)| {
-        let d = f64::from(x - y).abs();
-        if d.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(d) }
-    };
-    a.iter().zip(b).fold(0.0, worst)
+    a.iter().zip(b).map(|(x, y)| f64::from(x - y).abs()).collect()
+}
+
+/// Largest absolute difference; NaN where one side is NaN.
+fn largest(a: &[f32], b: &[f32]) -> f64 {
+    let worse = |worst: f64, d: f64| if d.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(d) };
+    differences(a, b).into_iter().fold(0.0, worse)
+}
+
+/// Mean absolute difference; NaN where one side is NaN.
+fn mean(a: &[f32], b: &[f32]) -> f64 {
+    let differences = differences(a, b);
+    differences.iter().sum::<f64>() / differences.len().max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use super::{largest, mean};
 
     #[test]
     fn a_missing_or_broken_number_never_passes_for_agreement() {
-        assert_eq!(distance(&[-1.0, -2.0], &[-1.5, -2.0]), 0.5);
-        assert!(distance(&[-1.0], &[]).is_nan());
-        assert!(distance(&[f32::NAN, -1.0], &[-1.0, -1.0]).is_nan());
+        for distance in [largest, mean] {
+            assert!(distance(&[-1.0], &[]).is_nan());
+            assert!(distance(&[f32::NAN, -1.0], &[-1.0, -1.0]).is_nan());
+        }
+        assert_eq!(largest(&[-1.0, -2.0], &[-1.5, -2.0]), 0.5);
+        assert_eq!(mean(&[-1.0, -2.0], &[-1.5, -2.0]), 0.25);
     }
 }

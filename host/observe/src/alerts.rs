@@ -149,11 +149,28 @@ pub fn cut_off(steps: &[StepStatistics]) -> Option<Alert> {
     )
 }
 
-/// No group of two or more has unequal rewards.
+/// No group of two or more has unequal rewards. Where they are equal because every sample is as good as any was
+/// so far, that is success: one such step says nothing, three in a row say that the rows are used up.
 pub fn no_variance(steps: &[StepStatistics]) -> Option<Alert> {
-    let now = steps.last()?;
-    if now.groups == 0 || now.groups_with_variance > 0 {
+    let idle = |step: &StepStatistics| step.groups > 0 && step.groups_with_variance == 0;
+    let (first, now) = (steps.first()?, steps.last()?);
+    if !idle(now) {
         return None;
+    }
+    let best = steps.iter().map(|s| s.reward).fold(f64::NEG_INFINITY, f64::max);
+    if now.reward > first.reward && now.reward >= best {
+        let run = steps.iter().rev().take_while(|s| idle(s) && s.reward >= best).count();
+        return if run < 3 {
+            None
+        } else {
+            alert(
+                AlertKind::NoVariance,
+                format!(
+                    "every sample of the last {run} steps has the best reward of the run: nothing is left to learn"
+                ),
+                "stop here, or go on with harder rows",
+            )
+        };
     }
     alert(
         AlertKind::NoVariance,
@@ -273,7 +290,7 @@ pub fn sync_mismatch(steps: &[StepStatistics]) -> Option<Alert> {
     alert(
         AlertKind::SyncMismatch,
         format!(
-            "after the weights were handed over, engine and trainer differ by {gap:.4} on the same text; {} is expected of this precision",
+            "after the weights were handed over, engine and trainer differ by {gap:.4} on average on the same text; {} is expected of this precision",
             now.sync_limit
         ),
         "the engine samples from other weights than the trainer trains: stop the run and report it, with the model's config.json",
@@ -331,7 +348,7 @@ mod tests {
             drift: 0.01,
             drift_limit: 0.05,
             sync_gap: Some(0.01),
-            sync_limit: 0.7,
+            sync_limit: 0.15,
         }
     }
 
@@ -389,6 +406,17 @@ mod tests {
     fn groups_without_variance_are_told() {
         assert!(no_variance(&steps(1, |s| s.groups_with_variance = 0)).is_some());
         assert_eq!(no_variance(&steps(1, |s| s.groups_with_variance = 1)), None);
+    }
+
+    #[test]
+    fn a_step_in_which_everything_is_solved_is_no_trouble_but_three_are_the_end() {
+        let solved = || steps(1, |s| (s.groups_with_variance, s.reward) = (0, 1.0)).remove(0);
+        let mut run = vec![healthy(), solved(), solved(), solved()];
+        run[0].reward = 0.1;
+        assert_eq!(no_variance(&run[..2]), None);
+        assert!(no_variance(&run).unwrap().cause.contains("nothing is left to learn"));
+        run[3].reward = 0.5;
+        assert!(no_variance(&run).unwrap().cause.contains("no advantage differs"));
     }
 
     #[test]

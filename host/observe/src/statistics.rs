@@ -51,7 +51,7 @@ pub struct StepStatistics {
     pub drift: f64,
     /// The most that `drift` may be for the run's precision.
     pub drift_limit: f64,
-    /// Largest difference between the engine's and the trainer's log-probs of a fixed text, after the
+    /// Mean absolute difference between the engine's and the trainer's log-probs of a fixed text, after the
     /// weights were handed over; `None` when they were not.
     pub sync_gap: Option<f64>,
     /// The most that `sync_gap` may be for the run's precision.
