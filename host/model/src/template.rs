@@ -1,12 +1,16 @@
 //! Chat templates: Jinja as transformers runs it.
 //!
-//! The environment has `trim_blocks`, `lstrip_blocks` and loop controls, Python's methods on values,
-//! `tojson` as `json.dumps(ensure_ascii=False)`, `raise_exception`, `strftime_now`, and the
+//! The environment has `trim_blocks`, `lstrip_blocks` and loop controls, Python's methods on values and its `%`,
+//! macros that take any arguments, `tojson` as `json.dumps(ensure_ascii=False)`, `raise_exception`, `strftime_now`, and the
 //! `{% generation %}` tag that marks what the assistant says. Rendering has a budget of work, so a
 //! hostile template ends with an error.
 
 mod clock;
 mod dumps;
+mod lexis;
+mod macros;
+mod percent;
+mod printf;
 mod python;
 mod rewrite;
 
@@ -216,6 +220,9 @@ fn environment() -> Environment<'static> {
     environment.set_debug(false);
     environment.add_filter("tojson", dumps::tojson);
     environment.add_function(GENERATION, generation);
+    macros::install(&mut environment);
+    percent::install(&mut environment);
+    printf::install(&mut environment);
     python::install(&mut environment);
     environment
 }
