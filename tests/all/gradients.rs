@@ -106,7 +106,7 @@ fn gradients(
     samples: &[TrainSample],
     loss: &LossOptions,
 ) -> BTreeMap<String, Tensor> {
-    let mut trainer = Trainer::new(config, &weights(config), options).expect("a trainer");
+    let mut trainer = Trainer::new(config, weights(config), options).expect("a trainer");
     trainer.forward_backward(samples, loss).expect("a gradient");
     trainer.gradients().into_iter().collect()
 }
@@ -166,7 +166,7 @@ proptest! {
         let trained = |s: &TrainSample| s.loss_mask.contains(&true);
         prop_assume!(with(0.0).iter().zip(&silent).any(|(s, silent)| !silent && trained(s)));
         let run = |samples: &[TrainSample]| {
-            let mut trainer = Trainer::new(&config, &weights(&config), options(Kind::Double, 200)).expect("a trainer");
+            let mut trainer = Trainer::new(&config, weights(&config), options(Kind::Double, 200)).expect("a trainer");
             let metrics = trainer.forward_backward(samples, loss).expect("a gradient");
             (metrics, trainer.gradients().into_iter().collect::<BTreeMap<String, Tensor>>())
         };
@@ -189,7 +189,7 @@ fn where_no_sample_has_an_advantage_the_gradient_is_zero_and_the_first_group_tel
     let config = config(true);
     let mut samples = samples(&[(0, 5), (1, 9), (0, 4), (2, 7)]);
     samples.iter_mut().for_each(|sample| sample.advantages.fill(0.0));
-    let mut trainer = Trainer::new(&config, &weights(&config), options(Kind::Float, 100)).expect("a trainer");
+    let mut trainer = Trainer::new(&config, weights(&config), options(Kind::Float, 100)).expect("a trainer");
     let metrics = trainer.forward_backward(&samples, &LossOptions::default()).expect("metrics");
     let first: usize = [0, 2].map(|s: usize| samples[s].trained()).iter().sum();
     assert_eq!((metrics.computed, metrics.loss), (first, 0.0));
@@ -264,7 +264,7 @@ fn a_trained_adapter_merged_into_the_weights_gives_the_adapters_log_probabilitie
     let lora = Some(LoraOptions { rank: 4, ..LoraOptions::default() });
     let adam = AdamW { lr: 0.05, ..AdamW::default() };
     let options = TrainOptions { lora, adam, kind: Kind::Float, ..TrainOptions::default() };
-    let mut trainer = Trainer::new(&config, &weights(&config), options).expect("a trainer");
+    let mut trainer = Trainer::new(&config, weights(&config), options).expect("a trainer");
     let before = trainer.logprobs(&samples, whet_trainer::Which::Policy, 1.0).expect("log-probabilities");
     for _ in 0..3 {
         trainer.forward_backward(&samples, &LossOptions::default()).expect("a gradient");
@@ -275,7 +275,7 @@ fn a_trained_adapter_merged_into_the_weights_gives_the_adapters_log_probabilitie
         trainer.logprobs(&samples, whet_trainer::Which::Reference, 1.0).expect("log-probabilities");
     let plain = TrainOptions { kind: Kind::Float, ..TrainOptions::default() };
     let merged: Weights = trainer.weights().into_iter().collect();
-    let merged = Trainer::new(&config, &merged, plain).expect("a trainer");
+    let merged = Trainer::new(&config, merged, plain).expect("a trainer");
     let merged = merged.logprobs(&samples, whet_trainer::Which::Policy, 1.0).expect("log-probabilities");
     assert_eq!(before, reference, "without its adapters the model is what it was");
     let far = |a: &[Vec<f32>], b: &[Vec<f32>]| {

@@ -36,8 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let checkpoint = whet_model::load(model, kind, Device::Cpu)?;
     let vocabulary = checkpoint.config.vocab_size as u32;
-    let mut trainer = Trainer::new(&checkpoint.config, &checkpoint.weights, options)?;
-    drop(checkpoint);
+    let mut trainer = Trainer::new(&checkpoint.config, checkpoint.weights, options)?;
     println!(
         "{} trained values, {kind:?}, {budget} rows per micro-batch, {} threads",
         trainer.trained_parameters(),

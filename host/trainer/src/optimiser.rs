@@ -104,13 +104,13 @@ pub struct Parameter {
 
 impl Parameter {
     /// A parameter that starts from `value` and is computed with as `compute`. The master is `compute`
-    /// itself where that is f32 or f64 already, else a copy of `value`, which may be more exact.
+    /// itself where that is f32 or f64 already, else `value`, which may be more exact, taken over or converted.
     pub fn new(name: String, compute: &Tensor, value: &Tensor) -> Parameter {
         let kind = master_kind(compute.kind());
         let master = if compute.kind() == kind {
             compute.detach()
         } else {
-            value.detach().to_device(compute.device()).to_dtype(kind, false, true)
+            value.detach().to_device(compute.device()).to_kind(kind)
         };
         Parameter {
             decays: compute.dim() > 1,

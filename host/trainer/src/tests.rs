@@ -44,7 +44,7 @@ fn sample(number: u32, advantage: f32) -> TrainSample {
 
 fn trainer(options: TrainOptions) -> Trainer {
     let (config, weights) = model();
-    Trainer::new(&config, &weights, options).expect("a trainer")
+    Trainer::new(&config, weights, options).expect("a trainer")
 }
 
 fn options() -> TrainOptions {

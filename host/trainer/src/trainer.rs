@@ -97,11 +97,13 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A trainer that starts from a copy of `weights`; masters keep what precision these have.
+    /// A trainer that starts from `weights` and takes them over: where kind and device are right it computes with
+    /// these tensors themselves and changes them, so nobody else should hold them. Masters keep what precision
+    /// the weights have.
     ///
     /// # Errors
     /// When weights do not fit the configuration, or an option makes no sense.
-    pub fn new(config: &Config, weights: &Weights, options: TrainOptions) -> Result<Trainer, TrainError> {
+    pub fn new(config: &Config, weights: Weights, options: TrainOptions) -> Result<Trainer, TrainError> {
         if options.micro_batch_tokens == 0 {
             return Err(TrainError::Options("a micro-batch needs at least one token".into()));
         }
@@ -110,12 +112,9 @@ impl Trainer {
         }
         let _guard = tch::no_grad_guard();
         let (kind, device) = (options.kind, options.device);
-        let copy = |weights: &Weights| -> Weights {
-            let copy = |t: &Tensor| t.detach().to_device(device).to_dtype(kind, false, true);
-            weights.iter().map(|(name, t)| (name.clone(), copy(t))).collect()
-        };
         let given = weights;
-        let weights = copy(given);
+        let compute = |t: &Tensor| t.detach().to_device(device).to_kind(kind);
+        let weights: Weights = given.iter().map(|(name, t)| (name.clone(), compute(t))).collect();
         let adapters = options.lora.as_ref().map(|l| l.start(config, kind, device)).transpose()?;
 
         let mut parameters = Vec::new();
@@ -134,11 +133,13 @@ impl Trainer {
                 }
             }
         }
+        drop(given);
         let parts = Parts::new(config, &parameters);
+        let copy = |(name, t): (&String, &Tensor)| (name.clone(), t.detach().copy());
         let frozen = match (&adapters, options.reference) {
             // Adapters off is the reference: it shares every tensor.
             (Some(_), _) => Some(Model::new(config, &weights)?),
-            (None, true) => Some(Model::new(config, &copy(&weights))?),
+            (None, true) => Some(Model::new(config, &weights.iter().map(copy).collect())?),
             (None, false) => None,
         };
         let mut policy = Model::new(config, &weights)?;
