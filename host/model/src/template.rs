@@ -7,8 +7,10 @@
 
 mod clock;
 mod dumps;
+mod filters;
 mod lexis;
 mod macros;
+mod methods;
 mod percent;
 mod printf;
 mod python;
@@ -220,6 +222,7 @@ fn environment() -> Environment<'static> {
     environment.set_debug(false);
     environment.add_filter("tojson", dumps::tojson);
     environment.add_function(GENERATION, generation);
+    filters::install(&mut environment);
     macros::install(&mut environment);
     percent::install(&mut environment);
     printf::install(&mut environment);
@@ -277,7 +280,14 @@ mod tests {
     fn an_endless_template_is_stopped() {
         let hostile = "{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}";
         assert_eq!(render(hostile).unwrap_err(), TemplateError::Endless);
-        assert!(render("{{ 'x' * 100000000000 }}").is_err());
+        for wide in [
+            "{{ 'x' * 100000000000 }}",
+            "{{ 'x'.center(100000000000) }}",
+            "{{ '%*d' % (100000000000, 1) }}",
+            "{{ ('\\n' * 100000) | indent(1000000) }}",
+        ] {
+            assert!(render(wide).is_err(), "{wide}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! minijinja converts the numbers; this finds the value of every conversion, writes `%r` and `%a`,
 //! cuts a float for `%d`, and notices values that are left over. The filter `format` is the same.
 
-use super::dumps::float;
+use super::python::{as_float, repr, show};
 use minijinja::value::{Kwargs, Rest, Tuple, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::iter::Peekable;
@@ -134,7 +134,7 @@ fn conversion(
         None => values.next()?,
     };
     let (kind, value) = match kind {
-        's' => ('s', Value::from(text(&value))),
+        's' => ('s', Value::from(show(&value))),
         'r' => ('s', Value::from(repr(&value))),
         'a' => ('s', Value::from(ascii(&repr(&value)))),
         'd' | 'i' | 'u' => ('d', whole(value)),
@@ -145,25 +145,9 @@ fn conversion(
     Ok(())
 }
 
-/// As Python's `str`.
-fn text(value: &Value) -> String {
-    python_float(value).map_or_else(|| value.to_string(), float)
-}
-
-/// As Python's `repr`.
-fn repr(value: &Value) -> String {
-    python_float(value).map_or_else(|| format!("{value:?}"), float)
-}
-
-/// The number, where it is a float in Python.
-fn python_float(value: &Value) -> Option<f64> {
-    let is_float = value.kind() == ValueKind::Number && !value.is_integer();
-    f64::try_from(value.clone()).ok().filter(|_| is_float)
-}
-
 /// A float without its fraction; other values as they are.
 fn whole(value: Value) -> Value {
-    match python_float(&value) {
+    match as_float(&value) {
         Some(number) if number.abs() < 1e38 => Value::from(number.trunc() as i128),
         _ => value,
     }
