@@ -14,8 +14,9 @@ pub fn covariance(advantages: &[f64], log_prob: &[f64], mask: &[bool]) -> Vec<f6
 }
 
 /// Clip-Cov's candidates: trained tokens with a covariance strictly between the bounds that PPO does not clip
-/// already. Of these, `max(1, ⌊share · trained⌋)` are picked, spread evenly rather than drawn at random, so that
-/// a batch always has the same gradient; with `share = 1` all are, as in verl.
+/// already. Of these, `max(1, ⌊share · trained⌋)` are picked, spread evenly from the largest covariance to the least
+/// rather than drawn at random, so that a batch has the same gradient in any order; with `share = 1` all are, as
+/// in verl.
 pub fn clip_cov(
     covariance: &[f64],
     mask: &[bool],
@@ -23,9 +24,10 @@ pub fn clip_cov(
     (lower, upper): (f64, f64),
     share: f64,
 ) -> Vec<bool> {
-    let candidates: Vec<usize> = (0..mask.len())
+    let mut candidates: Vec<usize> = (0..mask.len())
         .filter(|&t| mask[t] && !clipped[t] && covariance[t] > lower && covariance[t] < upper)
         .collect();
+    candidates.sort_by(|&a, &b| covariance[b].total_cmp(&covariance[a]));
     let trained = mask.iter().filter(|&&m| m).count();
     let count = ((share * trained as f64) as usize).max(1).min(candidates.len());
     let mut picked = vec![false; mask.len()];

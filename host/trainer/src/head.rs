@@ -1,25 +1,27 @@
-//! Log-probabilities of sampled tokens, and their gradient, a chunk of rows at a time.
+//! Log-probabilities of sampled tokens, and their gradient, a part of the vocabulary at a time.
 //!
 //! The logits of a batch are by far its largest tensor (2,000 rows of a 150,000 word vocabulary are
-//! 1.2 GB in fp32), yet each is needed only for one sum and one entry. So they exist for
-//! [`CHUNK`] rows at a time, and are computed anew in backward, whose formula is short enough to
-//! write down: with `p = softmax(z / T)`, `∂ log p_y / ∂ z = (1_y - p) / T`.
+//! 1.2 GB in fp32), yet each is needed only for a few sums and one entry. So they exist for [`WORDS`] words
+//! at a time, and are computed anew in backward, whose formula is short enough to write down: with
+//! `p = softmax(z / T)`, `∂ log p_y / ∂ z = (1_y - p) / T`. Parts are cut from the vocabulary rather than
+//! from the rows, so that every part of the weight's gradient is added to once, and no copy of it exists.
 
 use crate::layout::Layout;
 use tch::{Kind, Tensor};
 
-/// Rows whose logits exist at once.
-const CHUNK: usize = 256;
+/// Words whose logits exist at once.
+const WORDS: i64 = 4096;
 
-/// Where each chunk's rows and targets lie.
-struct Chunk {
-    rows: std::ops::Range<usize>,
-    /// `[n]`, row within the chunk of each target.
+/// A part of the vocabulary, and the targets that lie in it.
+struct Part {
+    first: i64,
+    words: i64,
+    /// `[n]`, index of each of its targets among all.
+    target: Tensor,
+    /// `[n]`, row of each.
     row: Tensor,
-    /// `[n]`, token of each target.
-    token: Tensor,
-    /// Targets of the chunk, as a range of all.
-    targets: std::ops::Range<usize>,
+    /// `[n]`, word of each, counted from the part's first.
+    word: Tensor,
 }
 
 /// The output layer over the rows of one micro-batch.
@@ -27,7 +29,9 @@ pub(crate) struct Head<'a> {
     /// `[V, H]`.
     weight: &'a Tensor,
     temperature: f64,
-    chunks: Vec<Chunk>,
+    /// `[N]`, row of every target.
+    row: Tensor,
+    parts: Vec<Part>,
 }
 
 /// What forward yields.
@@ -40,52 +44,92 @@ pub(crate) struct LogProbs {
     normaliser: Tensor,
 }
 
+/// What is known of every row's distribution after some parts, `[R]` f64 each.
+struct Sums {
+    /// The largest logit `m`.
+    largest: Tensor,
+    /// `Σ exp(z - m)`.
+    sum: Tensor,
+    /// `Σ exp(z - m) (z - m)`.
+    weighted: Tensor,
+}
+
+impl Sums {
+    /// Those of a part, whose logits `[R, words]` are used up.
+    fn of(mut logits: Tensor) -> Sums {
+        let largest = logits.amax([1], true);
+        logits -= &largest;
+        let exponentials = logits.exp();
+        let over_words =
+            |t: &Tensor| t.sum_dim_intlist([1].as_slice(), false, None::<Kind>).to_kind(Kind::Double);
+        Sums {
+            largest: largest.squeeze_dim(1).to_kind(Kind::Double),
+            sum: over_words(&exponentials),
+            weighted: over_words(&logits.g_mul_(&exponentials)),
+        }
+    }
+
+    /// Those of both, counted from the larger of their maxima.
+    fn join(self, other: Sums) -> Sums {
+        let largest = self.largest.maximum(&other.largest);
+        let [a, b] = [self, other].map(|s| {
+            let down = s.largest - &largest;
+            let scale = down.exp();
+            (&s.sum * &scale, (s.weighted + s.sum * down) * scale)
+        });
+        Sums { largest, sum: a.0 + b.0, weighted: a.1 + b.1 }
+    }
+}
+
 impl<'a> Head<'a> {
     /// `weight`: `[V, H]`; `temperature`: that of the rollout, so that both speak of one distribution.
     pub fn new(weight: &'a Tensor, temperature: f64, layout: &Layout) -> Head<'a> {
-        let device = weight.device();
-        let (rows, targets) = (layout.rows.len(), &layout.targets);
-        let chunks = (0..rows).step_by(CHUNK).map(|start| {
-            let rows = start..(start + CHUNK).min(rows);
-            let begin = targets.partition_point(|t| t.row < rows.start);
-            let end = targets.partition_point(|t| t.row < rows.end);
-            let part = &targets[begin..end];
-            let row: Vec<i64> = part.iter().map(|t| (t.row - rows.start) as i64).collect();
-            let token: Vec<i64> = part.iter().map(|t| i64::from(t.token)).collect();
-            Chunk {
-                rows,
-                row: Tensor::from_slice(&row).to_device(device),
-                token: Tensor::from_slice(&token).to_device(device),
-                targets: begin..end,
-            }
+        let list = |values: Vec<i64>| Tensor::from_slice(&values).to_device(weight.device());
+        let vocabulary = weight.size()[0];
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); vocabulary.div_euclid(WORDS) as usize + 1];
+        for (index, target) in layout.targets.iter().enumerate() {
+            members[(i64::from(target.token) / WORDS) as usize].push(index);
+        }
+        let parts = (0..vocabulary).step_by(WORDS as usize).zip(members).map(|(first, members)| Part {
+            first,
+            words: WORDS.min(vocabulary - first),
+            target: list(members.iter().map(|&n| n as i64).collect()),
+            row: list(members.iter().map(|&n| layout.targets[n].row as i64).collect()),
+            word: list(members.iter().map(|&n| i64::from(layout.targets[n].token) - first).collect()),
         });
-        Head { weight, temperature, chunks: chunks.collect() }
+        let parts = parts.collect();
+        let row = list(layout.targets.iter().map(|t| t.row as i64).collect());
+        Head { weight, temperature, row, parts }
     }
 
     /// `hidden`: `[R, H]`, one row per predicting row of the layout.
     pub fn forward(&self, hidden: &Tensor) -> LogProbs {
         let _guard = tch::no_grad_guard();
-        let (mut targets, mut entropy, mut normaliser) = (Vec::new(), Vec::new(), Vec::new());
-        for chunk in &self.chunks {
-            let mut logits = self.logits(hidden, chunk);
-            let largest = logits.amax([1], true);
-            logits -= &largest;
-            let chosen = logits.index(&[Some(&chunk.row), Some(&chunk.token)]);
-            let exponentials = logits.exp();
-            let sum = exponentials.sum_dim_intlist([1].as_slice(), false, None::<Kind>);
-            // In f64: a log-probability of -4 has no more than 7 digits in f32, and a ratio all its errors.
-            let log_sum = sum.to_kind(Kind::Double).log();
-            // H = log Σe - Σ e z / Σe, with z counted from the largest logit.
-            let expected = logits.g_mul_(&exponentials).sum_dim_intlist([1].as_slice(), false, None::<Kind>);
-            let row_entropy = &log_sum - expected / sum;
-            targets.push(chosen - log_sum.index_select(0, &chunk.row));
-            entropy.push(row_entropy.index_select(0, &chunk.row));
-            normaliser.push(log_sum + largest.squeeze_dim(1));
+        let mut chosen = self.row.zeros_like().to_kind(Kind::Double);
+        let mut total: Option<Sums> = None;
+        for part in &self.parts {
+            let logits = self.logits(hidden, part);
+            let found = logits.index(&[Some(&part.row), Some(&part.word)]).to_kind(Kind::Double);
+            let _ = chosen.index_copy_(0, &part.target, &found);
+            let sums = Sums::of(logits);
+            total = Some(match total {
+                Some(total) => total.join(sums),
+                None => sums,
+            });
         }
+        // A vocabulary without words has no targets either.
+        let Some(Sums { largest, sum, weighted }) = total else {
+            return LogProbs { targets: chosen.copy(), entropy: chosen.copy(), normaliser: chosen };
+        };
+        // In f64: a log-probability of -4 has no more than 7 digits in f32, and a ratio all its errors.
+        let log_sum = sum.log();
+        // H = log Σe - Σ e z / Σe, with z counted from the largest logit.
+        let entropy = &log_sum - weighted / sum;
+        let normaliser = log_sum + largest;
         LogProbs {
-            targets: Tensor::cat(&targets, 0),
-            entropy: Tensor::cat(&entropy, 0),
-            normaliser: Tensor::cat(&normaliser, 0),
+            targets: chosen - normaliser.index_select(0, &self.row),
+            entropy: entropy.index_select(0, &self.row),
+            normaliser,
         }
     }
 
@@ -103,32 +147,42 @@ impl<'a> Head<'a> {
         let _guard = tch::no_grad_guard();
         let kind = hidden.kind();
         let grad = grad / self.temperature;
-        let mut hidden_grads = Vec::new();
-        for chunk in &self.chunks {
-            let grad = grad.narrow(0, chunk.targets.start as i64, chunk.targets.len() as i64);
-            let rows = chunk.rows.len() as i64;
-            let per_row = Tensor::zeros([rows], (grad.kind(), grad.device())).index_add(0, &chunk.row, &grad);
-            let mut logits = self.logits(hidden, chunk);
-            let wide = logits.kind();
-            let (per_row, grad) = (per_row.to_kind(wide), grad.to_kind(wide));
-            logits -= forward.normaliser.narrow(0, chunk.rows.start as i64, rows).to_kind(wide).unsqueeze(1);
-            let mut logit_grad = logits.exp_().g_mul_(&per_row.neg().unsqueeze(1));
+        let per_row = forward.normaliser.zeros_like().index_add(0, &self.row, &grad);
+        let wide = wide(kind);
+        let [negated, normaliser] =
+            [&per_row.neg(), &forward.normaliser].map(|t| t.to_kind(wide).unsqueeze(1));
+        let grad = grad.to_kind(wide);
+        let mut hidden_grad = Tensor::zeros(hidden.size(), (wide, hidden.device()));
+        for part in &self.parts {
+            let mut logits = self.logits(hidden, part);
+            logits -= &normaliser;
+            let mut logit_grad = logits.exp_().g_mul_(&negated);
+            let own = grad.index_select(0, &part.target);
             let logit_grad =
-                logit_grad.index_put_(&[Some(&chunk.row), Some(&chunk.token)], &grad, true).to_kind(kind);
-            hidden_grads.push(logit_grad.matmul(self.weight));
+                logit_grad.index_put_(&[Some(&part.row), Some(&part.word)], &own, true).to_kind(kind);
+            hidden_grad += logit_grad.matmul(&self.words(part));
             if let Some(total) = weight_grad.as_deref_mut() {
-                let part = logit_grad.tr().matmul(&hidden.narrow(0, chunk.rows.start as i64, rows));
-                let _ = total.g_add_(&part);
+                let mut total = total.narrow(0, part.first, part.words);
+                let _ = total.g_add_(&logit_grad.tr().matmul(hidden));
             }
         }
-        Tensor::cat(&hidden_grads, 0)
+        hidden_grad.to_kind(kind)
     }
 
-    /// `z / T` of a chunk's rows in at least f32, `[rows, V]`.
-    fn logits(&self, hidden: &Tensor, chunk: &Chunk) -> Tensor {
-        let rows = hidden.narrow(0, chunk.rows.start as i64, chunk.rows.len() as i64);
-        let logits = rows.linear(self.weight, None::<&Tensor>);
-        let mut logits = if logits.kind() == Kind::Double { logits } else { logits.to_kind(Kind::Float) };
+    /// The weight's rows of a part, `[words, H]`.
+    fn words(&self, part: &Part) -> Tensor {
+        self.weight.narrow(0, part.first, part.words)
+    }
+
+    /// `z / T` of all rows for a part, in at least f32, `[R, words]`.
+    fn logits(&self, hidden: &Tensor, part: &Part) -> Tensor {
+        let logits = hidden.linear(&self.words(part), None::<&Tensor>);
+        let mut logits = logits.to_kind(wide(hidden.kind()));
         if self.temperature == 1.0 { logits } else { logits.g_div_scalar_(self.temperature) }
     }
+}
+
+/// The kind that sums over words are computed in.
+fn wide(kind: Kind) -> Kind {
+    if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }
