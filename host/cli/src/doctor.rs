@@ -1,7 +1,7 @@
 //! `whet doctor`.
 
 use crate::train::load;
-use crate::words::explain;
+use crate::words::{explain, out};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use whet_controller::doctor::{Finding, Severity, examine};
 /// Check everything about a recipe without training.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  whet doctor recipes/sums.toml\n\nLoads model and plugins, reads and renders every row, grades every label against itself, and estimates\nmemory. Exit code 1 when a run would fail or learn from wrong scores."
+    after_help = "Example:\n  whet doctor recipes/sums.toml\n\nLoads model and plugins, reads and renders every row, grades every label against itself, and estimates memory. Exit code 1 when a run would fail or learn from wrong scores."
 )]
 pub struct Doctor {
     /// The recipe
@@ -30,13 +30,13 @@ pub fn run(arguments: Doctor) -> anyhow::Result<ExitCode> {
     let findings = examine(&recipe, &|error| explain(error));
     let problems = findings.iter().filter(|f| f.severity == Severity::Problem).count();
     if arguments.json {
-        println!("{}", json!({"problems": problems, "findings": findings}));
+        out(json!({"problems": problems, "findings": findings}))?;
     } else {
-        findings.iter().for_each(|finding| println!("{}", line(finding)));
+        findings.iter().try_for_each(|finding| out(line(finding)))?;
         match problems {
-            0 => println!("\nno problems"),
-            1 => println!("\n1 problem"),
-            n => println!("\n{n} problems"),
+            0 => out("\nno problems")?,
+            1 => out("\n1 problem")?,
+            n => out(format!("\n{n} problems"))?,
         }
     }
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

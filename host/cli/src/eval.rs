@@ -1,7 +1,7 @@
 //! `whet eval`.
 
 use crate::train::{load, stop_on_signal};
-use crate::words::plain;
+use crate::words::{out, plain};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use whet_recipe::Eval as EvalSection;
 /// Measure a model on a recipe's test data.
 #[derive(Debug, Args)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  whet eval recipes/sums.toml                       the recipe's model, untrained\n  whet eval runs/sums                               the last checkpoint of a run\n  whet eval recipes/sums.toml --model models/mine   another model\n  whet eval runs/sums --prompts 50 --json"
 )]
 pub struct Eval {
@@ -24,8 +25,8 @@ pub struct Eval {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Use the first so many rows of the test data
-    #[arg(long, value_name = "N")]
-    prompts: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    prompts: Option<u32>,
     /// Change a key of the recipe, as in eval.temperature=1.0; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -45,6 +46,11 @@ pub fn run(arguments: Eval) -> anyhow::Result<ExitCode> {
         }
         let saved = load_saved(&arguments.source)?;
         (saved.recipe, Some(saved.model), saved.step)
+    } else if arguments.source.is_dir() {
+        return Err(plain(
+            format!("`{}` is neither a recipe nor a run directory", arguments.source.display()),
+            "name a recipe, or the folder that `whet train` wrote, the one with recipe.resolved.toml",
+        ));
     } else {
         let mut overrides = arguments.overrides.clone();
         overrides.extend(arguments.model.iter().map(|m| format!("model.source={}", json!(m))));
@@ -57,9 +63,9 @@ pub fn run(arguments: Eval) -> anyhow::Result<ExitCode> {
         ));
     }
     let eval = recipe.eval.get_or_insert_with(EvalSection::default);
-    eval.prompts = arguments.prompts.or(eval.prompts);
+    eval.prompts = arguments.prompts.map(|n| n as usize).or(eval.prompts);
 
-    let (_host, plugins) = setup::start_plugins(&recipe)?;
+    let (_host, plugins) = setup::start_plugins(&recipe, None)?;
     let rows = setup::read_rows(&recipe)?;
     let model = match trained {
         Some(model) => model,
@@ -79,7 +85,7 @@ pub fn run(arguments: Eval) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(130));
     };
     if arguments.json {
-        println!("{}", json!({"step": step, "metrics": evaluated.metrics}));
+        out(json!({"step": step, "metrics": evaluated.metrics}))?;
     } else {
         console.evaluation(step, &evaluated.metrics);
     }

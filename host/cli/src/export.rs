@@ -1,6 +1,6 @@
 //! `whet export`.
 
-use crate::words::plain;
+use crate::words::{out, plain};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +43,7 @@ pub fn run(arguments: Export) -> anyhow::Result<ExitCode> {
         let checkpoint = &saved.model.checkpoint;
         whet_model::save(&arguments.output, &checkpoint.files, &checkpoint.weights)?;
     }
-    println!("step {} of {} written to {}", saved.step, arguments.run.display(), arguments.output.display());
+    let (run, output) = (arguments.run.display(), arguments.output.display());
+    out(format!("step {} of {run} written to {output}", saved.step))?;
     Ok(ExitCode::SUCCESS)
 }

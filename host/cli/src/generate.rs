@@ -1,6 +1,7 @@
 //! `whet generate`.
 
-use crate::words::plain;
+use crate::words::{out, plain};
+use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, json};
 use std::io::Read;
@@ -16,6 +17,7 @@ use whet_trajectory::{GroupId, Message, Role};
 /// Let a model answer.
 #[derive(Debug, Args)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  whet generate hf://HuggingFaceTB/SmolLM2-135M-Instruct \"What is 2 + 2?\"\n  whet generate runs/sums \"What is 2 + 2?\" --temperature 0\n  echo \"Once upon a time\" | whet generate model.gguf --raw --max-tokens 100"
 )]
 pub struct Generate {
@@ -51,8 +53,8 @@ pub struct Generate {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Answers to each prompt
-    #[arg(long, short = 'n', default_value_t = 1)]
-    samples: usize,
+    #[arg(long, short = 'n', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    samples: u32,
     /// auto, cpu, cuda or cuda:INDEX
     #[arg(long, default_value = "auto")]
     device: String,
@@ -66,11 +68,24 @@ pub fn run(arguments: Generate) -> anyhow::Result<ExitCode> {
     let mut prompts = arguments.prompts.clone();
     if prompts.is_empty() {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
+        std::io::stdin().read_to_string(&mut text).context("cannot read the prompt from standard input")?;
         prompts.push(text.trim_end_matches('\n').to_owned());
     }
     if prompts.iter().any(String::is_empty) {
         return Err(plain("a prompt is empty", "name it after the model, or give it on standard input"));
+    }
+    let sampling = Sampling {
+        temperature: arguments.temperature,
+        top_p: arguments.top_p,
+        top_k: arguments.top_k,
+        min_p: arguments.min_p,
+        max_tokens: arguments.max_tokens,
+        stop: arguments.stop.clone(),
+        ..Sampling::default()
+    };
+    // Known before the model is loaded, which takes a while.
+    if let Some(flaw) = sampling.flaw() {
+        return Err(plain(flaw, "`whet generate --help` describes each option"));
     }
     let path = Path::new(&arguments.model);
     let model = if is_run(path) {
@@ -86,23 +101,14 @@ pub fn run(arguments: Generate) -> anyhow::Result<ExitCode> {
         template: checkpoint.template.as_ref(),
         model: &arguments.model,
     };
-    let sampling = Sampling {
-        temperature: arguments.temperature,
-        top_p: arguments.top_p,
-        top_k: arguments.top_k,
-        min_p: arguments.min_p,
-        max_tokens: arguments.max_tokens,
-        stop: arguments.stop.clone(),
-        ..Sampling::default()
-    };
     let mut requests = Vec::new();
     for (number, prompt) in prompts.iter().enumerate() {
         let mut messages: Vec<Message> =
             arguments.system.iter().map(|system| Message::text(Role::System, system)).collect();
         messages.push(Message::text(Role::User, prompt));
-        let ids: std::sync::Arc<[u32]> = style.tokens(&messages, &format!("prompt {}", number + 1))?.into();
+        let ids: std::sync::Arc<[u32]> = style.tokens(&messages, &format!("question {}", number + 1))?.into();
         let group = GroupId(format!("prompt{number}"));
-        requests.extend((0..arguments.samples).map(|k| Request {
+        requests.extend((0..arguments.samples as usize).map(|k| Request {
             id: rollout::sample_id(&group, k),
             group: group.clone(),
             prompt: ids.clone(),
@@ -123,22 +129,19 @@ pub fn run(arguments: Generate) -> anyhow::Result<ExitCode> {
     }
     completions.sort_by_key(|c| order.iter().position(|id| *id == c.id));
     for (index, completion) in completions.iter().enumerate() {
-        let prompt = &prompts[index / arguments.samples.max(1)];
+        let prompt = &prompts[index / arguments.samples as usize];
         if arguments.json {
-            println!(
-                "{}",
-                json!({
-                    "prompt": prompt,
-                    "response": completion.text,
-                    "finish": completion.finish,
-                    "tokens": completion.tokens,
-                    "logprobs": completion.logprobs,
-                })
-            );
+            out(json!({
+                "prompt": prompt,
+                "response": completion.text,
+                "finish": completion.finish,
+                "tokens": completion.tokens,
+                "logprobs": completion.logprobs,
+            }))?;
         } else if completions.len() == 1 {
-            println!("{}", completion.text);
+            out(&completion.text)?;
         } else {
-            println!("> {prompt}\n{}\n", completion.text);
+            out(format!("> {prompt}\n{}\n", completion.text))?;
         }
     }
     Ok(ExitCode::SUCCESS)

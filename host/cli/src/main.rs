@@ -59,7 +59,10 @@ fn main() -> ExitCode {
         Command::Plugin(command) => plugin::run(command),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("{}", words::render(&error));
+        if words::reader_left(&error) {
+            return ExitCode::SUCCESS;
+        }
+        words::note(words::render(&error));
         ExitCode::FAILURE
     })
 }

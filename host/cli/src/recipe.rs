@@ -1,7 +1,8 @@
 //! `whet recipe new|schema|explain`.
 
 use crate::train::load;
-use crate::words::plain;
+use crate::words::{out, plain};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,9 +58,9 @@ struct New {
 pub fn run(arguments: RecipeArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         RecipeCommand::New(new) => write_starter(new)?,
-        RecipeCommand::Schema => println!("{:#}", whet_recipe::schema()),
+        RecipeCommand::Schema => out(format!("{:#}", whet_recipe::schema()))?,
         RecipeCommand::Explain { recipe, overrides } => {
-            print!("{}", explain(&load(&recipe, &overrides, None)?))
+            out(explain(&load(&recipe, &overrides, None)?).trim_end())?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -78,9 +79,9 @@ fn write_starter(new: New) -> anyhow::Result<()> {
         train: new.train.unwrap_or(usual.train),
         reward: new.reward.unwrap_or(usual.reward),
     });
-    std::fs::write(&new.path, text)?;
-    println!("wrote {0}; `whet doctor {0}` checks it", new.path.display());
-    Ok(())
+    let path = new.path.display();
+    std::fs::write(&new.path, text).with_context(|| format!("cannot write `{path}`"))?;
+    out(format!("wrote {path}; `whet doctor {path}` checks it"))
 }
 
 /// The recipe's algorithm in formulas.

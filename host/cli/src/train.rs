@@ -1,7 +1,8 @@
 //! `whet train`.
 
+use crate::words::note;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use whet_controller::{RunEnd, Stop};
 use whet_observe::{Console, ConsoleMode};
@@ -37,7 +38,8 @@ pub struct Train {
 
 /// Trains; prints how it ended.
 pub fn run(arguments: Train) -> anyhow::Result<ExitCode> {
-    let recipe = load(&arguments.recipe, &arguments.overrides, arguments.run_dir)?;
+    let run_dir = arguments.run_dir;
+    let recipe = load(&arguments.recipe, &arguments.overrides, run_dir.clone())?;
     let mode = match (arguments.quiet, arguments.json) {
         (true, _) => ConsoleMode::Quiet,
         (_, true) => ConsoleMode::Json,
@@ -55,22 +57,36 @@ pub fn run(arguments: Train) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         RunEnd::Interrupted { step, .. } => {
-            eprintln!(
-                "interrupted after step {step}; go on with `whet train {} --resume`{}",
-                arguments.recipe.display(),
-                if arguments.overrides.is_empty() { "" } else { " and the same --set" }
-            );
+            note(format!(
+                "interrupted after step {step}; go on with `{}`",
+                again(&arguments.recipe, run_dir.as_deref(), &arguments.overrides)
+            ));
             Ok(ExitCode::from(INTERRUPTED))
         }
     }
 }
 
+/// The command that goes on with the same run.
+fn again(recipe: &Path, run_dir: Option<&Path>, overrides: &[String]) -> String {
+    let mut words = vec!["whet".to_owned(), "train".into(), recipe.display().to_string(), "--resume".into()];
+    if let Some(dir) = run_dir {
+        words.extend(["--run-dir".into(), dir.display().to_string()]);
+    }
+    words.extend(overrides.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=.,/:@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// A recipe with its overrides.
-pub fn load(
-    path: &std::path::Path,
-    overrides: &[String],
-    run_dir: Option<PathBuf>,
-) -> anyhow::Result<Recipe> {
+pub fn load(path: &Path, overrides: &[String], run_dir: Option<PathBuf>) -> anyhow::Result<Recipe> {
     let mut recipe = Recipe::load_with(path, overrides)?;
     if let Some(dir) = run_dir {
         recipe.run.dir = std::path::absolute(dir)?;
@@ -85,7 +101,7 @@ pub fn stop_on_signal(stop: &Stop) -> anyhow::Result<()> {
         if stop.ask() {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        eprintln!("stopping after this step; Ctrl-C again stops now");
+        note("stopping after this step; Ctrl-C again stops now");
     })?;
     Ok(())
 }

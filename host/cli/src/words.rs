@@ -6,7 +6,8 @@
 //! ```
 
 use std::error::Error;
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write};
 use whet_controller::RunError;
 use whet_plugin_host::LoadError;
 use whet_recipe::RecipeErrors;
@@ -25,6 +26,27 @@ pub struct Plain {
 /// An error of this crate.
 pub fn plain(message: impl Into<String>, help: impl Into<String>) -> anyhow::Error {
     Plain { message: message.into(), help: help.into() }.into()
+}
+
+/// Standard output does not take what a command says.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output")]
+pub struct OutputError(#[source] io::Error);
+
+/// Prints a result on standard output, which may be a full disk.
+pub fn out(text: impl Display) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    Ok(writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(OutputError)?)
+}
+
+/// Prints something beside the result on standard error; where nobody reads it, nothing is lost.
+pub fn note(text: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether whoever reads standard output (`whet … | head`) has seen enough, which is no error.
+pub fn reader_left(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(OutputError(e)) if e.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// The whole text for a person.
@@ -80,14 +102,30 @@ fn help(error: &(dyn Error + 'static)) -> Option<String> {
 
 fn io_help(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("make room on that disk"),
+        io::ErrorKind::PermissionDenied => {
+            Some("`ls -ld` shows who may do so: change that, or choose another place")
+        }
+        io::ErrorKind::ReadOnlyFilesystem => Some("choose a place on a disk that can be written to"),
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            Some("a file stands where a folder is needed: choose another place, or move the file away")
+        }
+        _ => None,
+    }
+}
+
+/// For what a run writes into its directory, the failure being somewhere among the sources of `error`.
+fn write_help(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let Some(error) = error.downcast_ref::<io::Error>() else { return write_help(error.source()?) };
+    match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
             "make room on that disk; nothing that was finished is lost: `whet train RECIPE --resume` goes on from the last checkpoint",
         ),
-        io::ErrorKind::PermissionDenied => {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             Some("choose a folder that you may write to, with --run-dir or the recipe's run.dir")
         }
-        io::ErrorKind::ReadOnlyFilesystem => {
-            Some("choose a folder on a disk that can be written to, with --run-dir")
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            Some("a file stands where the folder should be: choose another one with --run-dir")
         }
         _ => None,
     }
@@ -103,7 +141,7 @@ fn load_help(error: &LoadError) -> Option<String> {
             "`whet plugin inspect` prints what a component is; [reward], [[filter]] and [advantage] each take their own kind".into()
         }
         LoadError::NotWasm | LoadError::Empty | LoadError::Truncated | LoadError::Invalid(_) => {
-            "build it again with `whet plugin build`; `whet plugin check` says more about a file".into()
+            "name the `.wasm` file that `whet plugin build` made, or build it again".into()
         }
         LoadError::DigestMismatch { .. } => {
             "if the new bytes are meant, write their digest into the recipe; else get the old file back".into()
@@ -117,6 +155,9 @@ fn load_help(error: &LoadError) -> Option<String> {
 
 fn run_help(error: &RunError) -> Option<String> {
     Some(match error {
+        RunError::Write { .. } | RunError::Observe(_) | RunError::Trainer(_) => {
+            return write_help(error).map(str::to_owned);
+        }
         RunError::RunExists { .. } => {
             "add --resume to go on with it, --run-dir to write elsewhere, or remove the folder".into()
         }
@@ -128,10 +169,10 @@ fn run_help(error: &RunError) -> Option<String> {
         }
         RunError::TornCheckpoint { .. } => "name the run directory, to take its last whole checkpoint".into(),
         RunError::NoTemplate { .. } => {
-            "write data.prompt-format = \"raw\", or take the instruction-tuned variant of the model".into()
+            "write data.prompt-format = \"raw\" (`whet generate --raw`), or take the instruction-tuned variant of the model".into()
         }
         RunError::Template { .. } => {
-            "look at the roles of the conversation, at data.system, and at data.template-kwargs".into()
+            "look at the roles of the conversation, at data.system, and at data.template-kwargs; the raw prompt format needs no template".into()
         }
         RunError::NoRows { .. } => "raise data.max-prompt-tokens, or loosen the filters".into(),
         RunError::TooLong { .. } => "lower rollout.max-tokens or data.max-prompt-tokens".into(),

@@ -6,6 +6,7 @@
 //! metrics.jsonl          numbers of every step
 //! tensorboard/           the same, as events
 //! trajectories/          every sample of every step
+//! plugins.jsonl          what plugins logged
 //! evals/                 every answer of every evaluation
 //! checkpoints/           what a run resumes from
 //! ```
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use whet_recipe::{Recipe, Schedule};
+use whet_recipe::{Recipe, RecipeErrors, Schedule};
 
 const RECIPE: &str = "recipe.resolved.toml";
 const MANIFEST: &str = "manifest.json";
@@ -43,6 +44,8 @@ pub struct Manifest {
     pub seed: u64,
     /// Rows trained on, of those in the files.
     pub rows: [usize; 2],
+    /// Checksum of the prompts trained on, with their labels and metadata.
+    pub prompts: String,
     /// Every plugin.
     pub plugins: Vec<PluginRecord>,
 }
@@ -72,15 +75,18 @@ impl Directory {
         &self.path
     }
 
-    /// Writes recipe and manifest down. Of a resumed run the plugins must be those it began with: with
-    /// other bytes the same samples might get other scores.
+    /// Writes recipe and manifest down. Of a resumed run plugins and data must be those it began with: with
+    /// other bytes the same samples might get other scores, and other rows are taken in another order.
     pub fn record(&self, recipe: &Recipe, manifest: &Manifest, resume: bool) -> Result<(), RunError> {
         let path = self.path.join(MANIFEST);
         if resume && path.exists() {
             let text = fs::read(&path).map_err(RunError::read(&path))?;
             let before: Manifest = serde_json::from_slice(&text)
                 .map_err(|e| RunError::Malformed { path: path.clone(), reason: e.to_string() })?;
-            let keys = changed_plugins(&before.plugins, &manifest.plugins);
+            let mut keys = changed_plugins(&before.plugins, &manifest.plugins);
+            if before.prompts != manifest.prompts {
+                keys.push("the rows of data.train".to_owned());
+            }
             if !keys.is_empty() {
                 return Err(RunError::RecipeChanged { dir: self.path.clone(), keys });
             }
@@ -92,8 +98,7 @@ impl Directory {
     }
 
     fn check_recipe(&self, recipe: &Recipe, recorded: &Path) -> Result<(), RunError> {
-        let before = Recipe::load(recorded)
-            .map_err(|e| RunError::Malformed { path: recorded.to_owned(), reason: e.to_string() })?;
+        let before = Recipe::load(recorded).map_err(|e| malformed(recorded.to_owned(), &e))?;
         let keys = changed_keys(&before, recipe);
         if keys.is_empty() { Ok(()) } else { Err(RunError::RecipeChanged { dir: self.path.clone(), keys }) }
     }
@@ -105,7 +110,13 @@ pub fn recorded_recipe(dir: &Path) -> Result<Recipe, RunError> {
     if !path.exists() {
         return Err(RunError::NoRun { dir: dir.to_owned() });
     }
-    Recipe::load(&path).map_err(|e| RunError::Malformed { path, reason: e.to_string() })
+    Recipe::load(&path).map_err(|e| malformed(path, &e))
+}
+
+/// A recorded recipe that no longer loads.
+fn malformed(path: PathBuf, errors: &RecipeErrors) -> RunError {
+    let reason = errors.to_string();
+    RunError::Malformed { path, reason: reason.strip_prefix("error: ").unwrap_or(&reason).to_owned() }
 }
 
 fn lock(dir: &Path) -> Result<File, RunError> {

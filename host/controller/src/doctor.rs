@@ -42,7 +42,7 @@ pub struct Finding {
 /// Looks at everything. `explain` puts an error into words, since words are made in one place.
 pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<String>)) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let plugins = check(&mut findings, "plugins", explain, || setup::start_plugins(recipe));
+    let plugins = check(&mut findings, "plugins", explain, || setup::start_plugins(recipe, None));
     if let Some((_, plugins)) = &plugins {
         findings.extend(plugins.records.iter().map(|record| {
             let grants = if record.grants.is_empty() { "none".to_owned() } else { record.grants.join(", ") };
@@ -149,6 +149,10 @@ fn data_words(sign: &DataFinding) -> (String, &'static str) {
                 "{percent} % of the rows have the label {label:?}: a constant answer earns most of the reward"
             ),
             "balance the rows",
+        ),
+        DataFinding::AnswerInPrompt { rows, first } => (
+            format!("{rows} prompts end with an answer of the assistant, the first at {first}"),
+            "take the last message out of these conversations, and make it the label if it is the right answer",
         ),
         DataFinding::DuplicatePrompts { repeated, first } => (
             format!("{repeated} rows repeat an earlier prompt, the first {} that of {}", first.1, first.0),

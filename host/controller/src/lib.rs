@@ -23,6 +23,7 @@ pub mod step;
 pub mod sync;
 
 mod error;
+mod plugin_log;
 mod run;
 mod stop;
 

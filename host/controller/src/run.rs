@@ -3,11 +3,14 @@
 use crate::checkpoint::Checkpoints;
 use crate::directory::{Directory, Manifest};
 use crate::evaluate::{Evaluation, comparisons};
+use crate::plugin_log::log_into;
+use crate::prompt::Prompt;
 use crate::setup::{self, LoadedModel, PromptSet};
 use crate::step::Roles;
 use crate::sync::Probe;
 use crate::{RunError, Stop, options};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tch::Kind;
 use whet_observe::{
     AlertWatch, Console, MetricsLine, Recorder, SampleRecord, StepLine, TrajectoryWriter, read_metrics,
@@ -74,7 +77,7 @@ impl Run {
         console: &Console,
     ) -> Result<Self, RunError> {
         // What can be wrong is tried in the order of its cost: plugins, data, model.
-        let (host, plugins) = setup::start_plugins(&recipe)?;
+        let (host, plugins) = setup::start_plugins(&recipe, Some(log_into(directory.path())))?;
         let rows = setup::read_rows(&recipe)?;
         let model = setup::load_model(&recipe)?;
         let training = setup::training_prompts(&recipe, rows.train, &model.checkpoint, &plugins)?;
@@ -115,6 +118,10 @@ impl Run {
         introduce(console, &roles, &training, &evaluation, measures, &manifest, &dir);
         // Everything after the checkpoint is forgotten, by the logs too.
         let done = if resume { take_up(&mut roles, &checkpoints, console)? } else { 0 };
+        let steps = roles.recipe.train.steps;
+        if done >= steps {
+            console.say(&format!("  all {steps} steps were done before; a higher train.steps goes on"));
+        }
         let after = resume.then_some(done);
         let log = &roles.recipe.log;
         let recorder = Recorder::open(&dir, after, log.tensorboard, log.trajectories)?;
@@ -256,11 +263,12 @@ impl Run {
 /// Takes the last whole checkpoint, and returns its step; 0 without any.
 fn take_up(roles: &mut Roles, checkpoints: &Checkpoints, console: &Console) -> Result<u64, RunError> {
     let (latest, torn) = checkpoints.latest()?;
-    for step in torn {
-        console.say(&format!("  the checkpoint of step {step} is damaged; an earlier one is used"));
+    for step in &torn {
+        console.warn(&format!("the checkpoint of step {step} is damaged and not used"));
     }
     let Some(saved) = latest else {
-        console.say("  there is no checkpoint yet; the run starts again");
+        let none = if torn.is_empty() { "there is no checkpoint yet" } else { "no checkpoint is whole" };
+        console.say(&format!("  {none}; the run starts again"));
         return Ok(0);
     };
     roles.trainer.load(&saved.path.join("trainer"))?;
@@ -286,6 +294,16 @@ fn read_answers(path: &Path) -> Result<Vec<SampleRecord>, RunError> {
         .map_err(|e| RunError::Malformed { path: path.to_owned(), reason: e.to_string() })
 }
 
+/// A checksum of everything of the prompts that a run depends on.
+fn digest(prompts: &[Arc<Prompt>]) -> String {
+    let mut sum = 0;
+    for prompt in prompts {
+        let parts = (&prompt.row_id, &prompt.ids, &prompt.label, &prompt.metadata);
+        sum = crc32c::crc32c_append(sum, format!("{parts:?}\n").as_bytes());
+    }
+    format!("{sum:08x}")
+}
+
 fn manifest(
     recipe: &Recipe,
     model: &LoadedModel,
@@ -299,6 +317,7 @@ fn manifest(
         device: format!("{:?}", model.device).to_lowercase(),
         seed: recipe.seed,
         rows: [training.prompts.len(), training.rows],
+        prompts: digest(&training.prompts),
         plugins: plugins.to_vec(),
     }
 }

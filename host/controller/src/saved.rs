@@ -45,7 +45,8 @@ fn run_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let checkpoints = path.parent().filter(|p| p.ends_with("checkpoints"))?;
     let run = checkpoints.parent()?;
-    (name.starts_with("step-") && run.join("recipe.resolved.toml").exists()).then(|| run.to_owned())
+    let in_run = name.starts_with("step-") && path.is_dir() && run.join("recipe.resolved.toml").exists();
+    in_run.then(|| run.to_owned())
 }
 
 fn latest(run: &Path) -> Result<Saved, RunError> {

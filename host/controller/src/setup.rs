@@ -6,7 +6,7 @@ use crate::{RunError, options};
 use std::sync::Arc;
 use tch::{Device, Kind};
 use whet_model::Checkpoint;
-use whet_plugin_host::{Host, HostOptions, user_cache_dir};
+use whet_plugin_host::{Host, HostOptions, LogSink, user_cache_dir};
 use whet_recipe::data::Row;
 use whet_recipe::{Dtype, Recipe};
 use whet_rollout::{EmbeddedEngine, EngineOptions};
@@ -60,9 +60,9 @@ pub fn load_source(source: &str, dtype: Dtype, device: Device) -> Result<LoadedM
     Ok(LoadedModel { checkpoint, kind, device })
 }
 
-/// Starts the plugin host and loads every plugin of the recipe.
-pub fn start_plugins(recipe: &Recipe) -> Result<(Host, Plugins), RunError> {
-    let host = Host::new(HostOptions { cache_dir: user_cache_dir(), ..HostOptions::default() });
+/// Starts the plugin host and loads every plugin of the recipe; what they log goes to `log`.
+pub fn start_plugins(recipe: &Recipe, log: Option<LogSink>) -> Result<(Host, Plugins), RunError> {
+    let host = Host::new(HostOptions { cache_dir: user_cache_dir(), log, ..HostOptions::default() });
     let plugins = load_plugins(&host, recipe)?;
     Ok((host, plugins))
 }

@@ -10,6 +10,7 @@ use crate::tokenizer::Tokenizer;
 use crate::{gguf_tokenizer, hub, weights};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use tch::{Device, Kind};
 
@@ -70,6 +71,8 @@ pub fn load(source: &str, kind: Kind, device: Device) -> Result<Checkpoint, Mode
             source,
             "a model is a folder with `config.json`, a `.gguf` file, or `hf://org/name`",
         ));
+    } else if let Some(id) = source.strip_prefix("https://huggingface.co/") {
+        format!("; a model of the hub is written `hf://{id}`")
     } else if source.split('/').count() == 2 && !source.starts_with(['.', '/']) {
         format!("; a model of the hub is written `hf://{source}`")
     } else {
@@ -82,15 +85,19 @@ fn load_folder(folder: &Path, source: &str, kind: Kind, device: Device) -> Resul
     let mut files = Files::default();
     for name in CARRIED {
         let path = folder.join(name);
-        if path.exists() {
-            let bytes = std::fs::read(&path).map_err(|e| ModelError::io("read", &path, e))?;
-            files.0.insert(name.to_owned(), bytes);
+        match std::fs::read(&path) {
+            Ok(bytes) => drop(files.0.insert(name.to_owned(), bytes)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(ModelError::io("read", &path, e)),
         }
     }
     let origin = |name: &str| folder.join(name).display().to_string();
     let raw = files.json("config.json", &origin("config.json"))?;
-    let raw =
-        raw.ok_or_else(|| ModelError::Missing { path: folder.join("config.json"), help: String::new() })?;
+    let raw = raw.ok_or_else(|| {
+        let adapter = folder.join("adapter_config.json").exists();
+        let help = if adapter { "; the folder holds a LoRA adapter, not a model" } else { "" };
+        ModelError::Missing { path: folder.join("config.json"), help: help.to_owned() }
+    })?;
     let generation = files.json("generation_config.json", &origin("generation_config.json"))?;
     let config = Config::from_json(&raw, generation.as_ref(), &origin("config.json"))?;
     let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
@@ -139,7 +146,9 @@ impl Files {
         let about = self.json("tokenizer_config.json", origin)?.unwrap_or_default();
         let special = special_tokens(&about);
         if let Some(source) = self.0.get("chat_template.jinja") {
-            return Ok(Some(ChatTemplate::new(&String::from_utf8_lossy(source), None, special)?));
+            let source = std::str::from_utf8(source)
+                .map_err(|_| ModelError::config("chat_template.jinja", "it is not UTF-8 text"))?;
+            return Ok(Some(ChatTemplate::new(source, None, special)?));
         }
         // One template, or a list of named ones.
         let (default, tools) = match about.get("chat_template") {

@@ -9,6 +9,9 @@ use crate::error::ModelError;
 use crate::rope::{Rope, RopeScaling};
 use serde_json::{Map, Value};
 
+/// Decoder layers that no model exceeds; more is a damaged configuration.
+const MOST_LAYERS: usize = 1024;
+
 /// The families of decoders, for messages.
 pub const SUPPORTED: &str =
     "LlamaForCausalLM (SmolLM2 too), Qwen2ForCausalLM (Qwen2.5 too) and Qwen3ForCausalLM";
@@ -117,6 +120,9 @@ impl Config {
             return Err(fields.error(format!("`head_dim` = {head_dim} must be even")));
         }
         let layers = fields.count("num_hidden_layers")?;
+        if layers > MOST_LAYERS {
+            return Err(fields.error(format!("`num_hidden_layers` = {layers} is more than {MOST_LAYERS}")));
+        }
         let activation = fields.present("hidden_act").and_then(Value::as_str).unwrap_or("silu");
         if activation != "silu" {
             return Err(fields.error(format!("`hidden_act` is `{activation}`; only `silu` is supported")));

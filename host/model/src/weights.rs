@@ -7,6 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors, View, serialize_to_file};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use tch::{Device, Kind, Tensor};
 use whet_native::map::Mapped;
@@ -197,10 +198,16 @@ pub fn write_tensors(path: &Path, tensors: &Weights) -> Result<(), ModelError> {
 
 fn write_file(path: &Path, tensors: Vec<(&str, Stored)>) -> Result<(), ModelError> {
     let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let failed = |source| ModelError::io("write", path, source);
+    // The writer renames a file that only its owner may read into place; others may read what any file here
+    // lets them read.
+    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+    let usual = file.metadata().map_err(failed)?.permissions();
     serialize_to_file(tensors, Some(about), path).map_err(|e| match e {
-        safetensors::SafeTensorError::IoError(source) => ModelError::io("write", path, source),
+        safetensors::SafeTensorError::IoError(source) => failed(source),
         other => {
             ModelError::Weights { path: path.to_owned(), format: "safetensors", reason: other.to_string() }
         }
-    })
+    })?;
+    std::fs::set_permissions(path, usual).map_err(failed)
 }

@@ -18,6 +18,8 @@ pub enum AlertKind {
     NothingExtracted,
     /// Most samples have no score.
     ScoringFails,
+    /// The reward plugin fails now and then.
+    PluginFails,
     /// Most responses end at the token limit.
     CutOff,
     /// The policy says the same whatever it is asked.
@@ -49,8 +51,9 @@ pub struct Alert {
 type Check = fn(&[StepStatistics]) -> Option<Alert>;
 
 /// All alerts, in the order in which they are told: causes before consequences.
-const ALERTS: [Check; 11] = [
+const ALERTS: [Check; 12] = [
     scoring_fails,
+    plugin_fails,
     nothing_extracted,
     every_reward_zero,
     cut_off,
@@ -98,6 +101,21 @@ pub fn scoring_fails(steps: &[StepStatistics]) -> Option<Alert> {
         AlertKind::ScoringFails,
         format!("{without} of {} samples have no score{why}", now.samples),
         "run `whet doctor` on the recipe: it grades every label against itself and names the rows that the reward cannot grade",
+    )
+}
+
+/// The reward failed on at least one in twenty samples, though most have a score.
+pub fn plugin_fails(steps: &[StepStatistics]) -> Option<Alert> {
+    let now = steps.last()?;
+    let failed: usize = now.failures.iter().map(|(_, n)| n).sum();
+    if failed == 0 || failed * 20 < now.samples || scoring_fails(steps).is_some() {
+        return None;
+    }
+    let kinds: Vec<String> = now.failures.iter().map(|(kind, n)| format!("{kind} x {n}")).collect();
+    alert(
+        AlertKind::PluginFails,
+        format!("a reward plugin failed on {failed} of {} samples: {}", now.samples, kinds.join(", ")),
+        "trajectories/ has these samples with the reason, and plugins.jsonl what the plugin logged; `whet plugin run` repeats them",
     )
 }
 
@@ -373,6 +391,20 @@ mod tests {
         }));
         assert!(told.unwrap().cause.contains("wall-timeout x 34"));
         assert_eq!(scoring_fails(&steps(1, |s| s.scored = 40)), None);
+    }
+
+    #[test]
+    fn a_plugin_that_fails_now_and_then_is_told() {
+        let failing = |n| {
+            steps(1, |s| {
+                s.scored = s.samples - n;
+                s.failures = vec![("trapped".into(), n)];
+            })
+        };
+        let told = plugin_fails(&failing(8)).unwrap();
+        assert!(told.cause.contains("failed on 8 of 64 samples: trapped x 8"), "{}", told.cause);
+        assert_eq!(plugin_fails(&failing(3)), None);
+        assert_eq!(plugin_fails(&failing(40)), None, "that most samples have no score is told otherwise");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The table at the end of a run: the same prompts, answered before and after.
 
+use crate::step_line::short;
+
 /// One answer and its score.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Answer {
@@ -55,7 +57,7 @@ pub fn comparison_table(rows: &[Comparison], width: usize) -> String {
 }
 
 fn score(reward: Option<f64>) -> String {
-    reward.map_or_else(|| "    -".into(), |r| format!("{r:>5.2}"))
+    reward.map_or_else(|| "    -".into(), |r| format!("{:>5}", short(r, 2)))
 }
 
 fn flat(text: &str) -> String {

@@ -3,6 +3,7 @@
 //! Results go to standard output, warnings and the moving bar to standard error; colours and bar appear
 //! only where a terminal listens.
 
+use crate::step_line::short;
 use crate::{Alert, Comparison, Metrics, StepLine, comparison_table, step_line};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ impl Console {
             ConsoleMode::Human => {
                 let mut text = format!("  eval after step {step}:");
                 if let Some(reward) = number("eval/reward") {
-                    text.push_str(&format!("  reward {reward:.3}"));
+                    text.push_str(&format!("  reward {}", short(reward, 3)));
                 }
                 if let Some(accuracy) = number("eval/accuracy") {
                     text.push_str(&format!("  accuracy {accuracy:.3}"));
@@ -107,8 +108,17 @@ impl Console {
             }));
             return;
         }
-        let warning = if self.colour { "\u{1b}[33mwarning\u{1b}[0m" } else { "warning" };
+        let warning = self.warning();
         self.print_error(&format!("{warning}: step {step}: {}\n   = help: {}", alert.cause, alert.remedy));
+    }
+
+    /// A warning that is about no step.
+    pub fn warn(&self, text: &str) {
+        if self.mode == ConsoleMode::Json {
+            self.print_json(json!({"event": "warning", "cause": text}));
+        } else {
+            self.print_error(&format!("{}: {text}", self.warning()));
+        }
     }
 
     /// A few samples, with what the reward made of them.
@@ -168,6 +178,10 @@ impl Console {
         }
     }
 
+    fn warning(&self) -> &'static str {
+        if self.colour { "\u{1b}[33mwarning\u{1b}[0m" } else { "warning" }
+    }
+
     fn print(&self, text: &str) {
         self.above_bar(|| write_line(&mut std::io::stdout().lock(), text));
     }
@@ -194,7 +208,7 @@ fn write_line(out: &mut impl Write, text: &str) {
 }
 
 fn shown(sample: &Shown) -> String {
-    let reward = sample.reward.map_or_else(|| "no score".to_owned(), |r| format!("reward {r:.2}"));
+    let reward = sample.reward.map_or_else(|| "no score".to_owned(), |r| format!("reward {}", short(r, 2)));
     let label = sample.label.as_ref().map_or(String::new(), |l| format!("  label {l:?}"));
     let note = sample.note.as_ref().map_or(String::new(), |n| format!("  ({n})"));
     format!(

@@ -17,7 +17,8 @@ mod trajectories;
 
 pub use alerts::{
     Alert, AlertKind, AlertWatch, cut_off, engine_drift, every_reward_zero, gradient_explodes, kl_explodes,
-    no_variance, nothing_extracted, one_answer_takes_over, scoring_fails, sync_mismatch, weights_stand_still,
+    no_variance, nothing_extracted, one_answer_takes_over, plugin_fails, scoring_fails, sync_mismatch,
+    weights_stand_still,
 };
 pub use comparison::{Answer, Comparison, comparison_table};
 pub use console::{Console, ConsoleMode, Shown};

@@ -28,15 +28,17 @@ pub fn step_line(line: &StepLine, colour: bool) -> String {
     let before = line.rewards.len().checked_sub(2).map(|i| line.rewards[i]);
     let delta = before.map_or(f64::NAN, |b| reward - b);
     // The parenthesis keeps its place on the first step, so that columns stay aligned.
-    let delta_text = if delta.is_finite() { format!("({delta:+.2})") } else { " ".repeat(7) };
+    let sign = if delta < 0.0 { "" } else { "+" };
+    let delta_text = if delta.is_finite() { format!("({sign}{})", short(delta, 2)) } else { " ".repeat(7) };
+    let reward_text = format!("{:>5}", short(reward, 2));
     let (reward_text, delta_text) = if colour {
         let hue = if delta < -0.005 { "31" } else { "32" };
-        (format!("\u{1b}[1m{reward:>5.2}\u{1b}[0m"), format!("\u{1b}[{hue}m{delta_text}\u{1b}[0m"))
+        (format!("\u{1b}[1m{reward_text}\u{1b}[0m"), format!("\u{1b}[{hue}m{delta_text}\u{1b}[0m"))
     } else {
-        (format!("{reward:>5.2}"), delta_text)
+        (reward_text, delta_text)
     };
     // Adding 0 turns a negative zero, which would print its sign, into a plain one.
-    let kl = (line.kl * 1000.0).round() / 1000.0 + 0.0;
+    let kl = short((line.kl * 1000.0).round() / 1000.0 + 0.0, 3);
     let curve = sparkline(&line.rewards, CURVE);
     let pad = " ".repeat(CURVE.saturating_sub(curve.chars().count()));
     let width = line.steps.to_string().len();
@@ -44,9 +46,18 @@ pub fn step_line(line: &StepLine, colour: bool) -> String {
     let split = format!("(rollout {rollout:.1} · reward {scoring:.2} · train {train:.1})");
     let split = if colour { format!("\u{1b}[2m{split}\u{1b}[0m") } else { split };
     format!(
-        "  step {:>width$}/{}  {curve}{pad}  reward {reward_text} {delta_text}  kl {kl:.3}  len {:>3.0}  {all:>4.1} s  {split}",
+        "  step {:>width$}/{}  {curve}{pad}  reward {reward_text} {delta_text}  kl {kl}  len {:>3.0}  {all:>4.1} s  {split}",
         line.step, line.steps, line.length,
     )
+}
+
+/// A number as a column holds it: `-` where there is none, and powers of ten where it would fill the line.
+pub(crate) fn short(number: f64, decimals: usize) -> String {
+    match number {
+        n if n.is_nan() => "-".to_owned(),
+        n if n.abs() < 1e6 => format!("{n:.decimals$}"),
+        n => format!("{n:.1e}"),
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +94,14 @@ mod tests {
         let [below, above] = [below, above].map(|l| step_line(&l, false));
         assert!(below.contains("kl 0.000"), "{below}");
         assert_eq!(below.chars().count(), above.chars().count());
+    }
+
+    #[test]
+    fn numbers_that_are_none_or_beyond_all_measure_stay_short() {
+        let none = step_line(&StepLine { kl: f64::NAN, ..line(1, &[f64::NAN]) }, false);
+        assert!(none.contains("reward     -  ") && none.contains("kl -  "), "{none}");
+        let huge = step_line(&line(2, &[1.0, -1e300]), false);
+        assert!(huge.contains("reward -1.0e300 (-1.0e300)"), "{huge}");
     }
 
     #[test]

@@ -48,6 +48,16 @@ impl Kind {
         }
     }
 
+    /// A plugin of this kind, in words.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Kind::Reward => "a reward plugin",
+            Kind::Filter => "a filter plugin",
+            Kind::Environment => "an environment plugin",
+            Kind::Advantage => "an advantage plugin",
+        }
+    }
+
     /// The world that plugins of this kind target, as in `whet:plugin/reward-plugin`.
     pub fn world(self) -> &'static str {
         match self {

@@ -125,11 +125,11 @@ impl LoadError {
         let found = match found {
             [] => "no plugin of this host".to_owned(),
             kinds => {
-                let names: Vec<_> = kinds.iter().map(|k| format!("a {} plugin", k.as_str())).collect();
+                let names: Vec<_> = kinds.iter().map(|k| k.in_words()).collect();
                 names.join(" and ")
             }
         };
-        LoadError::UnsupportedWorld { found, needed: format!("a {} plugin", needed.as_str()) }
+        LoadError::UnsupportedWorld { found, needed: needed.in_words().to_owned() }
     }
 }
 

@@ -73,9 +73,10 @@ fn recipe_diagnostic(all: &RecipeErrors, error: &RecipeError) -> Diagnostic {
             help.push("numbers are finite, and integers fit in 64 bits".into());
             format!("recipe key `{key}` cannot be {found}")
         }
-        Problem::Override { text } => {
+        Problem::Override { text, reason } => {
             help.push("write a key of the recipe, `=` and a value, as in `train.steps=20` or `reward[1].weight=0.5`".into());
-            format!("override `{text}` cannot be applied")
+            let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+            format!("override `{text}` cannot be applied{reason}")
         }
         Problem::UnknownKey { meant, elsewhere, known } => {
             match meant {
@@ -134,7 +135,12 @@ fn recipe_diagnostic(all: &RecipeErrors, error: &RecipeError) -> Diagnostic {
             }
             help.extend(remedy.clone());
             if help.is_empty() {
-                help.push("paths are relative to the recipe's folder".into());
+                help.push(match error.place {
+                    Some(Place::Override { .. }) => {
+                        "paths on the command line are relative to the current folder".into()
+                    }
+                    _ => "paths are relative to the recipe's folder".into(),
+                });
             }
             format!("recipe key `{key}` names {}, which does not exist", path.display())
         }

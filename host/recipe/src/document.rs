@@ -87,7 +87,8 @@ impl Document {
 
     /// Applies one `a.b=value`; the value is TOML, or a text when it is not.
     pub fn set(&mut self, assignment: &str) -> Result<(), Problem> {
-        let malformed = || Problem::Override { text: assignment.to_owned() };
+        let refused = |reason| Problem::Override { text: assignment.to_owned(), reason };
+        let malformed = || refused(None);
         let (path, text) = assignment.split_once('=').ok_or_else(malformed)?;
         let (path, text) = (path.trim(), text.trim());
         let steps = steps(path).ok_or_else(malformed)?;
@@ -107,7 +108,7 @@ impl Document {
                         *at = Value::Object(Map::new());
                         at.as_object_mut().ok_or_else(malformed)?.entry(key.clone()).or_insert(Value::Null)
                     }
-                    _ => return Err(malformed()),
+                    _ => return Err(refused(Some(format!("there is no table that `{key}` could be in")))),
                 },
                 Step::Index(index) => match at {
                     Value::Array(array) => array.get_mut(*index).ok_or_else(malformed)?,
@@ -117,13 +118,14 @@ impl Document {
                 },
             };
         }
+        let mut inside = Document { value: Value::Null, places: HashMap::new() };
         *at = match DeValue::parse(text) {
             Ok(value) => {
                 let mut errors = Vec::new();
-                let mut scratch = Document { value: Value::Null, places: HashMap::new() };
-                let value = scratch.convert(value.get_ref(), path, &mut errors);
+                let value = inside.convert(value.get_ref(), path, &mut errors);
                 if !errors.is_empty() {
-                    return Err(malformed());
+                    let reason = "numbers are finite, and integers fit in 64 bits; a text of this name stands in quotes";
+                    return Err(refused(Some(reason.to_owned())));
                 }
                 value
             }
@@ -131,7 +133,8 @@ impl Document {
         };
         // What stood there, and below it, is gone.
         self.places.retain(|known, _| known != path && !is_below(known, path));
-        self.places.insert(path.to_owned(), Place::Override { text: assignment.to_owned() });
+        let given = std::iter::once(path.to_owned()).chain(inside.places.into_keys());
+        self.places.extend(given.map(|key| (key, Place::Override { text: assignment.to_owned() })));
         Ok(())
     }
 

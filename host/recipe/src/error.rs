@@ -62,10 +62,12 @@ pub enum Problem {
         /// What was found.
         found: String,
     },
-    /// An override that is not `key=value`, or whose key leads nowhere.
+    /// An override that is not `key=value`, or whose key leads nowhere, or whose value no recipe can hold.
     Override {
         /// The override.
         text: String,
+        /// What is wrong with it, where that can be told.
+        reason: Option<String>,
     },
     /// A key that nothing reads.
     UnknownKey {

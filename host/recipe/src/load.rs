@@ -35,9 +35,11 @@ impl Recipe {
             let message = match e.kind() {
                 io::ErrorKind::NotFound => "it does not exist".to_owned(),
                 io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+                io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
                 _ => e.to_string(),
             };
-            let problem = Problem::Unreadable { message, near: near(path) };
+            let near = if e.kind() == io::ErrorKind::NotFound { near(path) } else { Vec::new() };
+            let problem = Problem::Unreadable { message, near };
             failed("", vec![RecipeError { key: String::new(), place: None, problem }])
         })?;
         let mut document = Document::parse(&text).map_err(|errors| failed(&text, errors))?;

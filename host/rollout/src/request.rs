@@ -45,7 +45,7 @@ impl Default for Sampling {
 
 impl Sampling {
     /// What makes these settings unusable, as one sentence.
-    pub(crate) fn flaw(&self) -> Option<String> {
+    pub fn flaw(&self) -> Option<String> {
         let Sampling { temperature, top_p, min_p, .. } = *self;
         if !(temperature >= 0.0 && temperature.is_finite()) {
             return Some(format!("temperature is {temperature}; it must be 0 or more"));

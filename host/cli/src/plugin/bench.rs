@@ -1,6 +1,7 @@
 //! `whet plugin bench`: what a plugin's calls cost on this machine.
 
 use super::{File, Terms, host, rows};
+use crate::words::out;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use serde_json::json;
@@ -46,7 +47,7 @@ enum Plugin {
 
 /// Measures calls on one thread, one group at a time.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
-    ensure!(args.seconds > 0.0 && args.seconds <= 600.0, "--seconds must be between 0 and 600");
+    ensure!(args.seconds > 0.0 && args.seconds <= 600.0, "--seconds must be above 0 and at most 600");
     let file = File::read(&args.plugin)?;
     let usage = args.terms.usage()?;
     let host = host();
@@ -65,7 +66,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         None => vec![example()],
     };
     let calls = measure(&plugin, &groups, Duration::from_secs_f64(args.seconds))?;
-    calls.print(&args.plugin, load, args.json);
+    out(calls.report(&args.plugin, load, args.json))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -129,7 +130,7 @@ impl Calls {
         self.times.get(index.min(self.times.len().saturating_sub(1))).copied().unwrap_or_default()
     }
 
-    fn print(&self, plugin: &str, load: Duration, as_json: bool) {
+    fn report(&self, plugin: &str, load: Duration, as_json: bool) -> String {
         let us = |d: Duration| (d.as_nanos() as f64 / 10.0).round() / 100.0;
         let per_second = |n: usize| (n as f64 / self.total.as_secs_f64()).round();
         let (p50, p99) = (us(self.quantile(0.5)), us(self.quantile(0.99)));
@@ -147,15 +148,19 @@ impl Calls {
                 "instantiate_us": us(self.instantiate),
                 "load_ms": us(load) / 1000.0,
             });
-            println!("{result:#}");
-            return;
+            return format!("{result:#}");
         }
-        println!("plugin       {plugin}");
-        println!("calls        {} of {per_call:.1} samples, one thread", self.times.len());
-        println!("throughput   {calls} calls/s, {samples} samples/s");
-        println!("call         p50 {p50} us, p99 {p99} us");
-        println!("instantiate  {} us on average, part of every call", us(self.instantiate));
-        println!("load         {:.1} ms", us(load) / 1000.0);
+        format!(
+            "plugin       {plugin}\n\
+             calls        {} of {per_call:.1} samples, one thread\n\
+             throughput   {calls} calls/s, {samples} samples/s\n\
+             call         p50 {p50} us, p99 {p99} us\n\
+             instantiate  {} us on average, part of every call\n\
+             load         {:.1} ms",
+            self.times.len(),
+            us(self.instantiate),
+            us(load) / 1000.0,
+        )
     }
 }
 

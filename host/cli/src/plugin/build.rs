@@ -1,6 +1,7 @@
 //! `whet plugin build`.
 
 use super::size_text;
+use crate::words::out;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub fn run(args: &BuildArgs) -> Result<ExitCode> {
     };
     if !args.quiet {
         for plugin in built {
-            println!("{}  {}", plugin.path.display(), size_text(plugin.size));
+            out(format!("{}  {}", plugin.path.display(), size_text(plugin.size)))?;
         }
     }
     Ok(ExitCode::SUCCESS)

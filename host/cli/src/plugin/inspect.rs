@@ -1,6 +1,7 @@
 //! `whet plugin inspect` and `whet plugin check`.
 
 use super::{File, Terms, host, size_text};
+use crate::words::out;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
@@ -32,9 +33,9 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     let file = File::read(&args.plugin)?;
     let inspection = host().inspect(&file.bytes).map_err(|e| file.refused(e))?;
     if args.json {
-        println!("{:#}", as_json(&inspection));
+        out(format!("{:#}", as_json(&inspection)))?;
     } else {
-        print!("{}", as_text(&inspection));
+        out(as_text(&inspection).trim_end())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -47,12 +48,16 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
     let inspection = host.inspect(&file.bytes).map_err(|e| file.refused(e))?;
     let Some(&kind) = inspection.kinds.first() else { bail!("{} exports no world", file.path.display()) };
     load(&host, kind, &file.bytes, &usage).map_err(|e| file.refused(e))?;
-    println!("{}: ok, a {} plugin", file.path.display(), kind.as_str());
-    println!("  world    {}", inspection.world);
-    println!("  imports  {}", or_none(&inspection.imports));
-    println!("  granted  {}", or_none(&args.terms.grants));
-    println!("  size     {}", size_text(inspection.size as u64));
-    println!("  digest   {}", inspection.digest);
+    out(format!(
+        "{}: ok, {}\n  world    {}\n  imports  {}\n  granted  {}\n  size     {}\n  digest   {}",
+        file.path.display(),
+        kind.in_words(),
+        inspection.world,
+        or_none(&inspection.imports),
+        or_none(&args.terms.grants),
+        size_text(inspection.size as u64),
+        inspection.digest,
+    ))?;
     let unused: Vec<&str> = usage
         .grants
         .iter()
@@ -60,7 +65,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode> {
         .map(|g| g.interface())
         .collect();
     if !unused.is_empty() {
-        println!("  note: it does not import {}, so that grant is not needed", unused.join(", "));
+        out(format!("  note: it does not import {}, so that grant is not needed", unused.join(", ")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

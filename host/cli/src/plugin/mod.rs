@@ -10,7 +10,7 @@ mod new;
 mod rows;
 mod run;
 
-use crate::words::plain;
+use crate::words::{note, plain};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub enum PluginCommand {
     #[command(after_help = run::EXAMPLE)]
     Run(run::RunArgs),
     /// Measure a plugin: calls per second, p50 and p99, instantiation.
-    #[command(after_help = "Example:\n  whet plugin bench math-answer --json")]
+    #[command(allow_negative_numbers = true, after_help = "Example:\n  whet plugin bench math-answer --json")]
     Bench(bench::BenchArgs),
 }
 
@@ -90,7 +90,7 @@ struct Terms {
 impl Terms {
     fn usage(&self) -> Result<Use> {
         let config: Value = serde_json::from_str(&self.config)
-            .with_context(|| format!("--config is not JSON: {}", self.config))?;
+            .with_context(|| format!("--config `{}` is not JSON", self.config))?;
         Ok(Use {
             config,
             grants: Grants::parse(&self.grants)?,
@@ -136,7 +136,7 @@ impl File {
 fn host() -> Host {
     let show = |line: &LogLine<'_>| {
         if line.level >= LogLevel::Info {
-            eprintln!("[{} {}] {}: {}", line.plugin, line.level.as_str(), line.subject, line.text);
+            note(format!("[{} {}] {}: {}", line.plugin, line.level.as_str(), line.subject, line.text));
         }
     };
     Host::new(HostOptions {

@@ -1,5 +1,6 @@
 //! `whet plugin new`: a project that builds, with tests that pass.
 
+use crate::words::out;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ pub fn run(args: &NewArgs) -> Result<ExitCode> {
     if matches!(&*name, "test" | "core" | "std" | "alloc" | "proc-macro") {
         bail!("`{name}` is the name of one of Rust's own crates: choose another");
     }
+    ensure!(name != "whet-plugin", "`{name}` is the name of the SDK: choose another");
     ensure!(!dir.exists(), "{} exists already", dir.display());
 
     let manifest = include_str!("templates/Cargo.toml.txt")
@@ -66,11 +68,13 @@ pub fn run(args: &NewArgs) -> Result<ExitCode> {
     write(&dir.join("Cargo.toml"), &manifest)?;
     write(&dir.join("src/lib.rs"), args.kind.source())?;
     write(&dir.join(".gitignore"), "/target\n/dist\n")?;
-    println!("{} is ready. Next:", dir.display());
-    println!("  cd {}", dir.display());
-    println!("  cargo test                  # its logic, natively");
-    println!("  whet plugin build           # dist/{name}.wasm");
-    println!("  whet plugin inspect dist/{name}.wasm");
+    out(format!(
+        "{dir} is ready. Next:\n  cd {dir}\n  \
+         cargo test                  # its logic, natively\n  \
+         whet plugin build           # dist/{name}.wasm\n  \
+         whet plugin inspect dist/{name}.wasm",
+        dir = dir.display()
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 use whet_trajectory::{FinishReason, Group, GroupId, Message, Role, Sample, SampleId};
 
@@ -49,7 +49,10 @@ pub fn read(input: impl BufRead, name: &str) -> Result<Rows> {
     let mut current: Option<Value> = None;
     for (i, line) in input.lines().enumerate() {
         let at = || format!("{name}:{}", i + 1);
-        let line = line.with_context(at)?;
+        let line = match line {
+            Err(e) if e.kind() == ErrorKind::InvalidData => bail!("{}: the line is not UTF-8 text", at()),
+            line => line.with_context(|| format!("cannot read {name}"))?,
+        };
         if line.trim().is_empty() {
             continue;
         }

@@ -1,6 +1,7 @@
 //! `whet plugin run`: a file of responses through a reward plugin.
 
 use super::{File, Terms, host, rows};
+use crate::words::note;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -48,10 +49,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let rows = rows::open(&args.input)?;
     if !rows.unused.is_empty() {
         let keys: Vec<String> = rows.unused.iter().map(|key| format!("`{key}`")).collect();
-        eprintln!(
+        note(format!(
             "note: {} not read; other columns go into `metadata`",
             keys.join(", ") + if keys.len() == 1 { " is" } else { " are" }
-        );
+        ));
     }
     let mut counts = Counts::default();
     match &args.output {
@@ -60,21 +61,28 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             match score(&plugin, &rows, &mut out, &mut counts) {
                 // Whoever reads has seen enough.
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-                done => done.context("cannot write the scores")?,
+                done => done.context("cannot write to standard output")?,
             }
         }
         Some(path) => write_whole(path, |out| score(&plugin, &rows, out, &mut counts))
             .with_context(|| format!("cannot write {}", path.display()))?,
     }
-    eprintln!("{} scored, {} unscorable, {} errors", counts.scored, counts.unscorable, counts.errors);
+    note(format!("{} scored, {} unscorable, {} errors", counts.scored, counts.unscorable, counts.errors));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes beside the goal and renames when all is written.
+/// Writes beside the goal and renames when all is written. Of a link, what it leads to is replaced; a device or
+/// pipe is written to, since a rename would put a file in its place.
 fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<std::fs::File>) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
+    let real = path.canonicalize();
+    let path = real.as_deref().unwrap_or(path);
+    if path.metadata().is_ok_and(|about| !about.is_file()) {
+        let mut out = BufWriter::new(std::fs::File::create(path)?);
+        return write(&mut out).and_then(|()| out.flush());
+    }
     let mut aside = path.as_os_str().to_owned();
     aside.push(".tmp");
     let aside = PathBuf::from(aside);

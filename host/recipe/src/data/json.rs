@@ -34,6 +34,29 @@ pub(super) fn items(array: &str) -> Option<Vec<&str>> {
     Some(items)
 }
 
+/// The most lists and objects that may stand within each other: what readers of JSON usually allow, so that a value
+/// that is read here can be read again wherever it is sent.
+pub(super) const DEEPEST: usize = 100;
+
+/// Whether a valid value has lists and objects within each other beyond [`DEEPEST`].
+pub(super) fn too_deep(source: &str) -> bool {
+    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+    for byte in source.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => depth += 1,
+            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return true;
+        }
+    }
+    false
+}
+
 /// A valid value at the start of `text`, and what follows it.
 fn split_value(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
@@ -127,6 +150,15 @@ mod tests {
             "e": "1e400",
         });
         assert_eq!(value(source), expected);
+    }
+
+    #[test]
+    fn depth_counts_what_is_within_each_other_and_not_what_is_quoted() {
+        let nested = |n| format!("{}1{}", "[".repeat(n), "]".repeat(n));
+        assert!(!too_deep(&nested(DEEPEST)));
+        assert!(too_deep(&nested(DEEPEST + 1)));
+        assert!(!too_deep(&format!("[{}]", vec!["[{}]"; 500].join(","))));
+        assert!(!too_deep(&format!(r#"["\"{}"]"#, "[".repeat(500))));
     }
 
     #[test]

@@ -74,6 +74,10 @@ fn array(bytes: &[u8], file: &Arc<Path>, table: &mut Table, report: &mut Report)
 
 /// A valid JSON value as a row.
 fn row(source: &str, origin: Origin, mark: String, table: &mut Table, report: &mut Report) {
+    if json::too_deep(source) {
+        let message = format!("more than {} lists and objects stand within each other", json::DEEPEST);
+        return report.add(origin, DataProblem::Json { message, remedy: None });
+    }
     let Some(fields) = json::fields(source) else {
         let found = match source.as_bytes().first() {
             Some(b'[') => "a list",

@@ -50,6 +50,13 @@ pub enum Finding {
         /// The first pair, as `file:line`.
         first: (String, String),
     },
+    /// Prompts that end with what the model should say itself.
+    AnswerInPrompt {
+        /// Such rows.
+        rows: usize,
+        /// The first of them, as `file:line`.
+        first: String,
+    },
     /// Equal prompts with different labels.
     ConflictingLabels {
         /// Such rows.
@@ -99,6 +106,11 @@ pub fn lint(rows: &Rows) -> (Statistics, Vec<Finding>) {
         } else if percent >= 80 {
             findings.push(Finding::DominantLabel { label, percent });
         }
+    }
+    let answered = |row: &&Row| row.prompt.last().is_some_and(|m| m.role == whet_trajectory::Role::Assistant);
+    if let Some(first) = rows.iter().find(answered) {
+        let rows = rows.iter().filter(answered).count();
+        findings.push(Finding::AnswerInPrompt { rows, first: first.origin.to_string() });
     }
     findings.extend(repeated(rows));
     (statistics, findings)

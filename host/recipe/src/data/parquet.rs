@@ -14,7 +14,11 @@ use std::sync::Arc;
 /// Reads every row. `None`, and a report, when the file is damaged.
 pub(super) fn read(content: File, file: &Arc<Path>, report: &mut Report) -> Option<Table> {
     let mut failed = |line: usize, error: parquet::errors::ParquetError| {
-        let message = format!("{error}; it seems damaged, so write or fetch it again");
+        let text = error.to_string();
+        let message = match text.split_once("Disabled feature at compile time: ") {
+            Some((_, codec)) => format!("it is compressed with {codec}; write it with zstd, snappy or gzip"),
+            None => format!("{text}; it seems damaged, so write or fetch it again"),
+        };
         report.add(Origin { file: file.clone(), line, column: 0 }, DataProblem::Unreadable { message });
     };
     let rows = SerializedFileReader::new(content).map_err(|e| failed(0, e)).ok()?.into_iter();
