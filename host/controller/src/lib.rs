@@ -1,7 +1,7 @@
 //! Wires roles into a run: steps, data order, weights from trainer to engine, checkpoints, resume.
 //!
 //! Knows nothing of HTTP or of the command line. One file per concern: [`train`] drives [`step`]s; a step
-//! asks ([`rollout`]), scores ([`score`], [`policy`]), weighs ([`advantage`]), learns, and hands weights
+//! asks ([`rollout`]), scores ([`score`], [`policy`]), learns ([`learn`], [`advantage`]), and hands weights
 //! over ([`sync`]). Results are joined on sample ids throughout.
 
 pub mod advantage;
@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod directory;
 pub mod doctor;
 pub mod evaluate;
+pub mod learn;
 pub mod options;
 pub mod plugins;
 pub mod policy;
