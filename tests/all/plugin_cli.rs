@@ -125,7 +125,7 @@ fn what_is_wrong_is_said_in_one_message_with_its_place() {
         (&["run", "./none.wasm", "--input", &good], &["./none.wasm"]),
         (&["run", &garbage, "--input", &good], &["garbage.wasm", "not WebAssembly"]),
         (&["run", "zero-variance", "--input", &good], &["filter plugin", "reward plugin"]),
-        (&["run", "math-answer", "--input", &good, "--config", "{"], &["--config is not JSON"]),
+        (&["run", "math-answer", "--input", &good, "--config", "{"], &["--config `{` is not JSON"]),
         (
             &["run", "math-answer", "--input", &good, "--config", "{\"extract\": 1}"],
             &["`extract`", "extraction"],
@@ -224,7 +224,9 @@ fn a_new_plugin_of_every_kind_passes_its_tests_builds_and_is_admitted() {
     let folder = tempfile::tempdir().unwrap();
     // One target folder for all three, so that their dependencies are built once.
     let target = folder.path().join("target");
-    for kind in ["reward", "filter", "advantage"] {
+    for (kind, kind_in_words) in
+        [("reward", "a reward"), ("filter", "a filter"), ("advantage", "an advantage")]
+    {
         let dir = folder.path().join(format!("my-{kind}"));
         let made = plugin(&["new", dir.to_str().unwrap(), "--kind", kind]);
         assert!(made.status.success(), "{}", text(&made.stderr));
@@ -246,7 +248,11 @@ fn a_new_plugin_of_every_kind_passes_its_tests_builds_and_is_admitted() {
         let built = built_output(build.env("CARGO_TARGET_DIR", &target));
         assert!(built.status.success(), "{}", text(&built.stderr));
         let checked = plugin(&["check", file.to_str().unwrap()]);
-        assert!(text(&checked.stdout).contains(&format!("ok, a {kind} plugin")), "{}", text(&checked.stderr));
+        assert!(
+            text(&checked.stdout).contains(&format!("ok, {kind_in_words} plugin")),
+            "{}",
+            text(&checked.stderr)
+        );
     }
     let input = lines(&folder, &[json!({"id": "a", "response": "It is Rome.", "label": "rome"})]);
     let reward = folder.path().join("reward.wasm").display().to_string();
