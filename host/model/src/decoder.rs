@@ -1,7 +1,7 @@
 //! The decoder of Llama, Qwen2 and Qwen3, in plain tensors: embed, layers, norm, logits.
 //!
 //! One function per step, so that a trainer can run a layer at a time and recompute it in backward.
-//! All mathematics is in the tensors' own kind (f32, bf16, f64), and gradients are the caller's
+//! All mathematics is in the tensors' own kind (f32, bf16, f64), but for the residual stream, which is in at least f32, and gradients are the caller's
 //! affair: the decoder holds handles to the caller's tensors, never copies.
 
 use crate::attention::attention;
@@ -141,17 +141,21 @@ impl Decoder {
         }
     }
 
-    /// The kind of all activations.
+    /// The kind of weights, and of all activations but the residual stream.
     pub fn kind(&self) -> Kind {
         self.embedding.kind()
     }
 
-    /// Rows of the embedding: `[T]` i64 to `[T, H]`.
+    /// Rows of the embedding, where the residual stream begins: `[T]` i64 to `[T, H]` in at least f32.
+    ///
+    /// bf16 holds 8 bits, and every layer adds a little to what may be large: kept in f32, two ways to compute the
+    /// same model differ by a fraction of what they would (transformers keeps it in the weights' kind).
     pub fn embed(&self, ids: &Tensor) -> Tensor {
-        Tensor::embedding(&self.embedding, ids, self.padding, false, false)
+        let rows = Tensor::embedding(&self.embedding, ids, self.padding, false, false);
+        if self.kind() == Kind::Double { rows } else { rows.to_kind(Kind::Float) }
     }
 
-    /// Decoder layer `i`: `[T, H]` to `[T, H]`.
+    /// Decoder layer `i`, from residual stream to residual stream: `[T, H]` in at least f32.
     pub fn layer(&self, i: usize, x: &Tensor, packed: &Packed) -> Tensor {
         let layer = &self.layers[i];
         let eps = self.config.norm_eps;
@@ -174,7 +178,7 @@ impl Decoder {
         layer.o.forward(&attention(&q, &k, &v, packed))
     }
 
-    /// The final norm: `[T, H]` to `[T, H]`.
+    /// The final norm, `[T, H]`: from the residual stream to what the output layer reads, in the weights' kind.
     pub fn norm(&self, x: &Tensor) -> Tensor {
         rms_norm(x, &self.norm, self.config.norm_eps)
     }
@@ -209,10 +213,10 @@ pub(crate) fn check(config: &Config, weights: &Weights) -> Result<(), ModelError
     Ok(())
 }
 
-/// RMSNorm over the last dimension: normalised in at least f32, cast to the kind of `x`, then times
+/// RMSNorm over the last dimension: normalised in at least f32, cast to the weight's kind, then times
 /// the weight, which is the order that rounds as transformers does.
 fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Tensor {
-    let kind = x.kind();
+    let kind = weight.kind();
     let wide = if kind == Kind::Double { x.shallow_clone() } else { x.to_kind(Kind::Float) };
     let scale = (wide.square().mean_dim(-1, true, None::<Kind>) + eps).rsqrt();
     (wide * scale).to_kind(kind) * weight

@@ -116,11 +116,11 @@ pub fn linear<T: Number>(isa: Isa, x: &[T], w: &PackedMatrix<T>, bias: Option<&[
     product(isa, x, w, bias, Finish::Store, out, w.n);
 }
 
-/// `out += x W^T + bias`, with the product rounded before it is added, as separate operations would do.
+/// `out += x W^T + bias` in f32, with the product rounded before it is added, as separate operations would do.
 ///
 /// # Panics
 /// If the sizes do not match, or `w` is gated.
-pub fn linear_add<T: Number>(isa: Isa, x: &[T], w: &PackedMatrix<T>, bias: Option<&[T]>, out: &mut [T]) {
+pub fn linear_add<T: Number>(isa: Isa, x: &[T], w: &PackedMatrix<T>, bias: Option<&[T]>, out: &mut [f32]) {
     assert!(!w.gated);
     product(isa, x, w, bias, Finish::Add, out, w.n);
 }
@@ -144,13 +144,13 @@ struct Output<T>(*mut T);
 unsafe impl<T: Send> Send for Output<T> {}
 unsafe impl<T: Send> Sync for Output<T> {}
 
-fn product<T: Number>(
+fn product<T: Number, O: Number>(
     isa: Isa,
     x: &[T],
     w: &PackedMatrix<T>,
     bias: Option<&[T]>,
     finish: Finish,
-    out: &mut [T],
+    out: &mut [O],
     out_columns: usize,
 ) {
     let (k, m) = (w.k, x.len() / w.k);
@@ -198,7 +198,8 @@ fn product<T: Number>(
     }
 }
 
-struct Task<'a, T> {
+/// A part of a product of numbers `T`, whose results are numbers `O`.
+struct Task<'a, T, O> {
     x: &'a [T],
     stride: usize,
     panels: &'a [T],
@@ -206,11 +207,11 @@ struct Task<'a, T> {
     columns: std::ops::Range<usize>,
     bias: Option<&'a [T]>,
     finish: Finish,
-    out: Output<T>,
+    out: Output<O>,
     out_columns: usize,
 }
 
-impl<T: Number> Kernel for Task<'_, T> {
+impl<T: Number, O: Number> Kernel for Task<'_, T, O> {
     type Output = ();
 
     #[inline(always)]
@@ -247,7 +248,7 @@ impl<T: Number> Kernel for Task<'_, T> {
     }
 }
 
-impl<T: Number> Task<'_, T> {
+impl<T: Number, O: Number> Task<'_, T, O> {
     /// `M` rows times one panel.
     ///
     /// # Safety
@@ -318,31 +319,31 @@ impl<T: Number> Task<'_, T> {
     }
 
     #[inline(always)]
-    unsafe fn read<L: Lanes>(&self, row: *const T, column: usize) -> L {
+    unsafe fn read<L: Lanes>(&self, row: *const O, column: usize) -> L {
         let width = (self.out_columns - column).min(LANES);
         // SAFETY: the row has `out_columns` values.
         unsafe {
             if width == LANES {
-                return T::load(row.add(column));
+                return O::load(row.add(column));
             }
-            let mut values = [T::default(); LANES];
+            let mut values = [O::default(); LANES];
             for (i, value) in values.iter_mut().enumerate().take(width) {
                 *value = *row.add(column + i);
             }
-            T::load(values.as_ptr())
+            O::load(values.as_ptr())
         }
     }
 
     #[inline(always)]
-    unsafe fn write<L: Lanes>(&self, row: *mut T, column: usize, x: L) {
+    unsafe fn write<L: Lanes>(&self, row: *mut O, column: usize, x: L) {
         let width = self.out_columns.saturating_sub(column).min(LANES);
         // SAFETY: the row has `out_columns` values.
         unsafe {
             if width == LANES {
-                return T::store(row.add(column), x);
+                return O::store(row.add(column), x);
             }
-            let mut values = [T::default(); LANES];
-            T::store(values.as_mut_ptr(), x);
+            let mut values = [O::default(); LANES];
+            O::store(values.as_mut_ptr(), x);
             for (i, value) in values.iter().enumerate().take(width) {
                 *row.add(column + i) = *value;
             }
@@ -391,7 +392,7 @@ mod tests {
             w.copy_row(n - 1, &mut row);
             assert!(row.iter().zip(&weights[(n - 1) * k..]).all(|(a, b)| a.to_f32() == b.to_f32()));
             for isa in Isa::available() {
-                let start = numbers::<T>(m * n, 4);
+                let start = numbers::<f32>(m * n, 4);
                 let (mut stored, mut added) = (vec![T::default(); m * n], start.clone());
                 linear(isa, &x, &w, Some(&bias), &mut stored);
                 linear_add(isa, &x, &w, None, &mut added);
@@ -404,8 +405,8 @@ mod tests {
                         (got - with_bias).abs() <= tolerance * (1.0 + want.abs()),
                         "{isa:?} {m}x{n}x{k}: {got} {with_bias}"
                     );
-                    let sum = want + f64::from(start[i].to_f32());
-                    let got = f64::from(added[i].to_f32());
+                    let sum = want + f64::from(start[i]);
+                    let got = f64::from(added[i]);
                     assert!(
                         (got - sum).abs() <= 2.0 * tolerance * (1.0 + want.abs()),
                         "{isa:?} {m}x{n}x{k}: {got} {sum}"

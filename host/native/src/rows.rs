@@ -9,23 +9,23 @@ use crate::lanes::{Isa, Kernel, LANES, Lanes, dispatch};
 use crate::number::Number;
 
 /// Root-mean-square normalisation of every `weight.len()` values of `x` by themselves: a row, or the heads of a row.
-/// In f32 inside, rounded, then times `weight` (as Hugging Face's `LlamaRMSNorm`).
+/// In f32 inside, rounded to the format of `weight`, then times it (as Hugging Face's `LlamaRMSNorm`).
 ///
 /// # Panics
 /// If `x` is not whole rows, or `out` has another size.
-pub fn rms_norm<T: Number>(isa: Isa, x: &[T], weight: &[T], eps: f32, out: &mut [T]) {
+pub fn rms_norm<X: Number, T: Number>(isa: Isa, x: &[X], weight: &[T], eps: f32, out: &mut [T]) {
     assert!(x.len() == out.len() && x.len().is_multiple_of(weight.len()));
     dispatch(isa, RmsNorm { x, weight, eps, out });
 }
 
-struct RmsNorm<'a, T> {
-    x: &'a [T],
+struct RmsNorm<'a, X, T> {
+    x: &'a [X],
     weight: &'a [T],
     eps: f32,
     out: &'a mut [T],
 }
 
-impl<T: Number> Kernel for RmsNorm<'_, T> {
+impl<X: Number, T: Number> Kernel for RmsNorm<'_, X, T> {
     type Output = ();
 
     #[inline(always)]
@@ -37,7 +37,7 @@ impl<T: Number> Kernel for RmsNorm<'_, T> {
             let (whole, tail) = x.as_chunks::<LANES>();
             for x in whole {
                 // SAFETY: sixteen values.
-                let x: L = unsafe { T::load(x.as_ptr()) };
+                let x: L = unsafe { X::load(x.as_ptr()) };
                 squares = squares.fma(x, x);
             }
             for x in tail {
@@ -49,7 +49,7 @@ impl<T: Number> Kernel for RmsNorm<'_, T> {
             for ((x, weight), out) in whole.iter().zip(weights).zip(outs) {
                 // SAFETY: sixteen values each.
                 unsafe {
-                    let x: L = T::load(x.as_ptr());
+                    let x: L = X::load(x.as_ptr());
                     let normed = T::round(x.mul(L::splat(scale)));
                     T::store(out.as_mut_ptr(), normed.mul(T::load(weight.as_ptr())));
                 }

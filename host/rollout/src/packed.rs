@@ -38,7 +38,8 @@ pub(crate) struct Packed<T> {
 /// Activations, kept from pass to pass.
 #[derive(Default)]
 struct Rows<T> {
-    x: Vec<T>,
+    /// The residual stream, in f32 as `whet_model::Decoder` keeps it.
+    x: Vec<f32>,
     normed: Vec<T>,
     qkv: Vec<T>,
     attended: Vec<T>,
@@ -135,16 +136,18 @@ impl<T: Number + view::Element> Packed<T> {
             });
             of_run.collect()
         };
-        rows.x.resize(n * hidden, T::default());
+        rows.x.resize(n * hidden, 0.0);
         rows.normed.resize(n * hidden, T::default());
         rows.qkv.resize(n * (q + 2 * kv), T::default());
         rows.attended.resize(n * q, T::default());
         rows.gated.resize(n * c.intermediate_size, T::default());
         let tokens: Vec<u32> = runs.iter().flat_map(|r| r.tokens.iter().copied()).collect();
-        each_row(&mut rows.x, hidden, |i, x| weights.embedding.copy_row(tokens[i] as usize, x));
+        // The space of the normed rows holds the embedding until it is widened.
+        each_row(&mut rows.normed, hidden, |i, x| weights.embedding.copy_row(tokens[i] as usize, x));
+        rows.x.iter_mut().zip(&rows.normed).for_each(|(wide, x)| *wide = x.to_f32());
 
         for (i, layer) in weights.layers.iter().enumerate() {
-            let norm = |x: &[T], weight: &[T], out: &mut [T]| {
+            let norm = |x: &[f32], weight: &[T], out: &mut [T]| {
                 each_row(out, hidden, |i, out| {
                     rms_norm(isa, &x[i * hidden..(i + 1) * hidden], weight, eps, out)
                 });

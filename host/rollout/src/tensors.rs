@@ -98,8 +98,10 @@ impl Tensors {
         let keys = Tensor::arange(width as i64, (Kind::Int64, self.device));
         let mask = on_device(&seen).view([runs.len() as i64, 1, longest as i64, 1]).ge_tensor(&keys);
 
-        let mut x =
-            Tensor::embedding(self.weight("model.embed_tokens.weight"), &on_device(&ids), -1, false, false);
+        // The residual stream is kept in at least f32, as in `whet_model::Decoder`.
+        let embedding = self.weight("model.embed_tokens.weight");
+        let wide = if self.kind == Kind::Double { Kind::Double } else { Kind::Float };
+        let mut x = Tensor::embedding(embedding, &on_device(&ids), -1, false, false).to_kind(wide);
         for layer in 0..c.layers {
             let name = |part: &str| format!("model.layers.{layer}.{part}");
             let h = self.norm(&x, &name("input_layernorm"));
