@@ -179,6 +179,9 @@ fn run_help(error: &RunError) -> Option<String> {
         RunError::TooManyFailures { .. } => {
             "`whet plugin run` repeats single samples; trajectories/ has those that were scored; raise limits or on-failure.abort-above if these failures are harmless".into()
         }
+        RunError::Starved { .. } => {
+            "loosen the filter that drops most, take prompts that suit the model (neither too easy nor too hard), or raise rollout.samples-per-prompt or rollout.dynamic.max-attempts; `whet train RECIPE --resume` goes on from the last checkpoint".into()
+        }
         RunError::EngineDied { .. } | RunError::EngineStalled { .. } => {
             "`whet train RECIPE --resume` goes on from the last checkpoint; lower rollout.kv-budget or rollout.max-running if memory ran out".into()
         }

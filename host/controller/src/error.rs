@@ -149,6 +149,26 @@ pub enum RunError {
         /// The most frequent failure.
         example: String,
     },
+    /// Dynamic sampling found too few groups to train on.
+    #[error(
+        "step {step} starved: {found} of {wanted} groups passed the filters in {attempts} attempts with {asked} prompts{}{}",
+        if dropped.is_empty() { "" } else { "; " },
+        dropped.join(", ")
+    )]
+    Starved {
+        /// The step.
+        step: u64,
+        /// Groups that a step trains on.
+        wanted: usize,
+        /// Groups that passed, or that a filter spared.
+        found: usize,
+        /// Prompts asked.
+        asked: usize,
+        /// Attempts made.
+        attempts: usize,
+        /// Which filter dropped how many groups for which reason, the most frequent first.
+        dropped: Vec<String>,
+    },
     /// The rollout engine reported an error.
     #[error("rollout engine: {0}")]
     Engine(#[from] whet_rollout::EngineError),

@@ -1,6 +1,6 @@
 //! A run from its first to its last step: evaluations, checkpoints, resuming, stopping.
 
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, DataPosition};
 use crate::directory::{Directory, Manifest};
 use crate::evaluate::{Evaluation, comparisons};
 use crate::plugin_log::log_into;
@@ -112,6 +112,7 @@ impl Run {
             host,
             prompts: training.prompts.clone(),
             order,
+            position: 0,
             probe,
             recipe,
         };
@@ -246,7 +247,11 @@ impl Run {
     fn save(&mut self) -> Result<(), RunError> {
         if self.saved != Some(self.done) {
             let trainer = &self.roles.trainer;
-            self.checkpoints.write(self.done, |dir| Ok(trainer.save(&dir.join("trainer"))?))?;
+            let position = DataPosition { position: self.roles.position };
+            self.checkpoints.write(self.done, |dir| {
+                trainer.save(&dir.join("trainer"))?;
+                position.save(dir)
+            })?;
             self.saved = Some(self.done);
         }
         Ok(())
@@ -272,6 +277,7 @@ fn take_up(roles: &mut Roles, checkpoints: &Checkpoints, console: &Console) -> R
         return Ok(0);
     };
     roles.trainer.load(&saved.path.join("trainer"))?;
+    roles.position = DataPosition::load(&saved.path)?.position;
     roles.probe.hand_over(&*roles.engine, &roles.trainer, roles.trainer.version())?;
     console.say(&format!("  resumes after step {}", saved.step));
     Ok(saved.step)

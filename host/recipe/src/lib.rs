@@ -23,8 +23,8 @@ pub use memory::{MemoryEstimate, ModelNumbers, estimate, kv_bytes_per_token};
 pub use quantity::{ByteSize, QuantityError, Time};
 pub use schema::schema;
 pub use section::{
-    Algorithm, Columns, Correction, CorrectionKind, Data, DataPath, Device, Dtype, Eval, Example, Examples,
-    Grant, Kl, KlEstimator, Limits, Log, Lora, LoraTarget, Model, OnFailure, PluginUse, Preset, Profile,
-    PromptFormat, Recipe, Reduction, Reward, Rollout, Run, Scale, Schedule, Slice, Train,
+    Algorithm, Columns, Correction, CorrectionKind, Data, DataPath, Device, Dtype, Dynamic, Eval, Example,
+    Examples, Grant, Kl, KlEstimator, Limits, Log, Lora, LoraTarget, Model, OnFailure, PluginUse, Preset,
+    Profile, PromptFormat, Recipe, Reduction, Reward, Rollout, Run, Scale, Schedule, Slice, Train,
 };
 pub use starter::{Starter, starter};

@@ -93,6 +93,13 @@ fn contradictions(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)
             "write `temperature = 1.0` and no `top-k = 1`; greedy decoding belongs to [eval]".into(),
         );
     }
+    if rollout.dynamic.is_some() && recipe.filter.is_empty() {
+        report(
+            "rollout.dynamic",
+            "without a [[filter]] every group passes at the first attempt".into(),
+            "add `[[filter]]` with `plugin = \"zero-variance\"`, or leave dynamic out".into(),
+        );
+    }
     let longest = data.max_prompt_tokens + rollout.max_tokens;
     if train.micro_batch_tokens < longest {
         report(

@@ -17,7 +17,7 @@ pub use data::{Columns, Data, DataPath, DataPathError, Example, Examples, Prompt
 pub use model::{Device, Dtype, Lora, LoraTarget, Model};
 pub use plugin::{Grant, Limits, OnFailure, PluginUse, Profile, Reward};
 pub use recipe::Recipe;
-pub use rollout::Rollout;
+pub use rollout::{Dynamic, Rollout};
 pub use run::{Eval, Log, Run};
 pub use train::{Schedule, Train};
 
