@@ -5,6 +5,7 @@ use crate::bindings::advantage::EstimatingIndices;
 use crate::bindings::base::exports::whet::plugin::meta;
 use crate::bindings::base::whet::plugin as contract;
 use crate::bindings::filter::FilteringIndices;
+use crate::bindings::isolated::IsolatingIndices;
 use crate::bindings::reward::RewardingIndices;
 use crate::cache::Cache;
 use crate::call::{Guest, mistyped};
@@ -141,6 +142,8 @@ pub struct Inspection {
     pub functions: u64,
     /// Its identity.
     pub digest: Digest,
+    /// Each sample of a reward has a call, hence an instance, of its own.
+    pub isolated: bool,
     /// What it says about itself.
     pub descriptor: Descriptor,
 }
@@ -197,6 +200,7 @@ impl Host {
             needs_grants,
             size: bytes.len(),
             functions: surface.functions,
+            isolated: surface.isolated,
             digest,
             descriptor,
             kinds: surface.kinds,
@@ -207,12 +211,19 @@ impl Host {
     pub fn reward(&self, bytes: &[u8], usage: &Use) -> Result<RewardPlugin, LoadError> {
         let (guest, surface) = self.admit(bytes, usage, Kind::Reward)?;
         let indices = RewardingIndices::new(guest.pre()).map_err(|e| mistyped(&e))?;
-        let descriptor =
-            prepare(&guest, &surface, usage, |store, instance| indices.load(store, instance).map(drop))?;
+        let isolated = surface.isolated.then(|| IsolatingIndices::new(guest.pre()));
+        let isolated = isolated.transpose().map_err(|e| mistyped(&e))?;
+        let descriptor = prepare(&guest, &surface, usage, |store, instance| {
+            indices.load(&mut *store, instance)?;
+            isolated.as_ref().map_or(Ok(()), |isolated| isolated.load(store, instance).map(drop))
+        })?;
+        if isolated.is_some() && descriptor.group_wise {
+            return Err(LoadError::Descriptor("a reward cannot be isolated and group-wise at once".into()));
+        }
         if descriptor.components.is_empty() {
             return Err(LoadError::Descriptor("a reward plugin must declare its components".into()));
         }
-        Ok(RewardPlugin { guest, indices, descriptor })
+        Ok(RewardPlugin { guest, indices, isolated, descriptor })
     }
 
     /// Loads a filter plugin.

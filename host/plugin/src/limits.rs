@@ -35,7 +35,8 @@ pub struct Limits {
     pub memory: usize,
     /// Entries of all tables together.
     pub table_entries: usize,
-    /// Core instances, tables and memories, each.
+    /// Core instances, tables and memories, each. Enough for the 40 or so core instances of a component of
+    /// `componentize-py`; a Rust plugin has at most 4.
     pub instances: usize,
     /// Bytes that a host call or a result may copy out of the plugin.
     pub boundary_bytes: usize,
@@ -62,7 +63,7 @@ impl Default for Limits {
             fuel: 2_000_000_000,
             memory: 64 << 20,
             table_entries: 100_000,
-            instances: 32,
+            instances: 64,
             boundary_bytes: 8 << 20,
             handles: 1_000,
             media: 256,

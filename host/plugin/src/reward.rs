@@ -1,5 +1,7 @@
 //! Reward plugins: groups in, one outcome per sample out.
 
+use crate::bindings::isolated::exports::whet::plugin::isolated::End;
+use crate::bindings::isolated::{Isolating, IsolatingIndices};
 use crate::bindings::reward::exports::whet::plugin::reward as wit;
 use crate::bindings::reward::{Rewarding, RewardingIndices};
 use crate::call::{Fault, Guest};
@@ -17,6 +19,7 @@ const NOTE_BYTES: usize = 2 << 10;
 pub struct RewardPlugin {
     pub(crate) guest: Guest,
     pub(crate) indices: RewardingIndices,
+    pub(crate) isolated: Option<IsolatingIndices>,
     pub(crate) descriptor: Descriptor,
 }
 
@@ -30,8 +33,16 @@ impl RewardPlugin {
     /// in the worst case. Where the descriptor says `group_wise`, a lone sample's score would mean
     /// something else, and all samples of the group are `Failed`.
     ///
+    /// An isolated plugin gets its samples one by one from the start, and says itself what a sample is
+    /// worth whose call was ended.
+    ///
     /// An error is the host's alone (no free instance, a broken host): then no sample was judged.
     pub fn score(&self, group: &Group) -> Result<Vec<Outcome>, CallError> {
+        if let Some(isolated) = &self.isolated {
+            return (0..group.samples.len())
+                .map(|index| self.score_isolated(isolated, group, index))
+                .collect();
+        }
         let error = match self.score_once(group) {
             Ok(outcomes) => return Ok(outcomes),
             Err(error) if error.attribution() == Attribution::Host => return Err(error),
@@ -49,12 +60,58 @@ impl RewardPlugin {
         (0..group.samples.len()).map(alone).collect()
     }
 
-    /// Scores a group in exactly one call of the plugin, without a second try.
+    /// Scores a group without a second try: in exactly one call of the plugin, or in one per sample
+    /// where it is isolated.
     pub fn score_once(&self, group: &Group) -> Result<Vec<Outcome>, CallError> {
         if group.samples.is_empty() {
             return Ok(Vec::new());
         }
-        self.call(group, None)
+        if self.isolated.is_none() {
+            return self.call(group, None);
+        }
+        let outcomes = (0..group.samples.len()).map(|index| self.call(group, Some(index)));
+        outcomes.collect::<Result<Vec<_>, _>>().map(|outcomes| outcomes.into_iter().flatten().collect())
+    }
+
+    /// One sample in an instance of its own; when its call is ended, the plugin's word on that.
+    fn score_isolated(
+        &self,
+        isolated: &IsolatingIndices,
+        group: &Group,
+        index: usize,
+    ) -> Result<Outcome, CallError> {
+        let error = match self.call(group, Some(index)) {
+            Ok(mut outcomes) => {
+                return outcomes.pop().ok_or_else(|| CallError::Host("an outcome got lost".into()));
+            }
+            Err(error) if error.attribution() == Attribution::Host => return Err(error),
+            Err(error) => error,
+        };
+        let end = match error {
+            CallError::CpuTimeout(_) | CallError::FuelExhausted(_) => End::Time,
+            CallError::MemoryLimit(_) => End::Memory,
+            CallError::StackOverflow { .. } => End::Stack,
+            CallError::Trapped { .. } => End::Trap,
+            _ => return Ok(Outcome::Failed(error.failure())),
+        };
+        let sample = &group.samples[index];
+        let subject = Subject { group: group.id.0.clone(), sample: Some(sample.id.0.clone()) };
+        let grade = self.guest.call(subject, |store, instance| {
+            let plugin: Isolating = isolated.load(&mut *store, instance)?;
+            let Some(grade) = plugin.whet_plugin_isolated().call_ended(&mut *store, end)? else {
+                return Ok(None);
+            };
+            let components = self.components(grade.components, sample)?;
+            let note = Some(sanitise(&grade.note, NOTE_BYTES));
+            Ok(Some(Grade { components, spans: Vec::new(), note }))
+        });
+        match grade {
+            Ok(Some(grade)) => Ok(Outcome::Scored(grade)),
+            Ok(None) => Ok(Outcome::Failed(error.failure())),
+            Err(error) if error.attribution() == Attribution::Host => Err(error),
+            // What the plugin cannot say about the end leaves the end itself.
+            Err(_) => Ok(Outcome::Failed(error.failure())),
+        }
     }
 
     /// What the plugin says about itself.

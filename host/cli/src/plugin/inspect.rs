@@ -111,6 +111,7 @@ fn as_json(inspection: &Inspection) -> Value {
         "components": d.components,
         "determinism": determinism(d.determinism),
         "group_wise": d.group_wise,
+        "isolated": inspection.isolated,
         "config_schema": d.config_schema,
     })
 }
@@ -131,8 +132,11 @@ fn as_text(inspection: &Inspection) -> String {
     line("digest", inspection.digest.to_string());
     if !d.components.is_empty() {
         line("components", d.components.join(", "));
-        let scored =
-            if d.group_wise { "as a group: a score depends on its neighbours" } else { "one by one" };
+        let scored = match (d.group_wise, inspection.isolated) {
+            (true, _) => "as a group: a score depends on its neighbours",
+            (false, true) => "isolated: each in an instance of its own",
+            (false, false) => "one by one",
+        };
         line("samples", scored.to_owned());
     }
     line("determinism", determinism(d.determinism).to_owned());
