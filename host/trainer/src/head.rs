@@ -182,7 +182,20 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Adds `gradᵀ hidden` to the gradient `[V, H]` of an output layer, a part of the vocabulary at a time, so that no
+/// copy of it exists.
+///
+/// * `grad`: `[n, V]`, at the logits; `hidden`: `[n, H]`
+pub(crate) fn add_weight_grad(total: &mut Tensor, grad: &Tensor, hidden: &Tensor) {
+    let vocabulary = grad.size()[1];
+    for first in (0..vocabulary).step_by(WORDS as usize) {
+        let words = WORDS.min(vocabulary - first);
+        let mut total = total.narrow(0, first, words);
+        let _ = total.g_add_(&grad.narrow(1, first, words).tr().matmul(hidden));
+    }
+}
+
 /// The kind that sums over words are computed in.
-fn wide(kind: Kind) -> Kind {
+pub(crate) fn wide(kind: Kind) -> Kind {
     if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }

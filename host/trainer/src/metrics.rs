@@ -26,6 +26,8 @@ pub struct LossMetrics {
     pub policy_loss: f64,
     /// Mean divergence from the reference, by the loss's estimator; 0 without one.
     pub kl: f64,
+    /// Mean divergence from the teacher's distribution; 0 without one.
+    pub teacher: f64,
     /// Fraction of tokens whose loss a bound decided.
     pub clip_fraction: f64,
     /// Mean entropy of the distributions that tokens were drawn from, in nats.
@@ -104,6 +106,7 @@ impl Meter {
         }
         for sum in [
             &mut m.kl,
+            &mut m.teacher,
             &mut m.clip_fraction,
             &mut m.entropy,
             &mut m.ratio_mean,

@@ -7,9 +7,11 @@
 
 pub mod distillation;
 mod objective;
+mod preference;
 mod value;
 
 pub use objective::{Known, Objective, PolicyLoss, Region, Surrogate, policy};
+pub use preference::{PreferenceLoss, bradley_terry};
 pub use value::{ValueError, ValueLoss, value};
 
 use tch::{Kind, Tensor};
