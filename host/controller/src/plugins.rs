@@ -130,6 +130,7 @@ fn terms(plugin: &PluginUse, recipe: &Recipe) -> Result<Use, LoadError> {
         limits: Limits {
             time: plugin.limits.time.0,
             memory: usize::try_from(plugin.limits.memory.0).unwrap_or(usize::MAX),
+            store_bytes: usize::try_from(plugin.limits.store.0).unwrap_or(usize::MAX),
             ..Limits::default()
         },
         pin: pin.map_err(|e| LoadError::Config(e.to_string()))?,

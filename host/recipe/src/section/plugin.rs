@@ -72,6 +72,8 @@ pub struct Limits {
     pub time: Time,
     /// Linear memory, summed over all memories.
     pub memory: ByteSize,
+    /// What it may keep in `store` for the run.
+    pub store: ByteSize,
 }
 
 /// How a plugin is compiled.
@@ -136,7 +138,7 @@ as_text!(Grant, "Grant", "grant", "http:api.example.com", "`random`, `store`, `j
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { time: Time(Duration::from_secs(1)), memory: ByteSize(64 << 20) }
+        Limits { time: Time(Duration::from_secs(1)), memory: ByteSize(64 << 20), store: ByteSize(1 << 20) }
     }
 }
 
