@@ -86,6 +86,13 @@ pub(crate) struct Surface {
     pub functions: u64,
 }
 
+impl Surface {
+    /// It imports a capability whose answers come from others.
+    pub fn asks(&self) -> bool {
+        self.imports.iter().any(|import| matches!(interface(import), Some("judge" | "http")))
+    }
+}
+
 /// Everything that can be said about bytes without compiling them: the kinds of plugin that they
 /// are. Imports are judged against a recipe's grants only when a plugin is loaded.
 pub fn validate(bytes: &[u8], caps: &AdmissionCaps) -> Result<Vec<Kind>, LoadError> {

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Instance, Linker};
+use whet_capability::{Cancel, Services};
 
 /// Longest configuration, as JSON text.
 const CONFIG_BYTES: usize = 1 << 20;
@@ -48,6 +49,10 @@ pub struct HostOptions {
     pub admission: AdmissionCaps,
     /// Where plugins' log lines go; nowhere when absent.
     pub log: Option<LogSink>,
+    /// Who answers `judge` and `http`; what is absent is denied.
+    pub services: Services,
+    /// Ends all calls, when pulled: those that compute and those that wait.
+    pub cancel: Cancel,
 }
 
 impl Default for HostOptions {
@@ -58,6 +63,8 @@ impl Default for HostOptions {
             instances: 256,
             admission: AdmissionCaps::default(),
             log: None,
+            services: Services::default(),
+            cancel: Cancel::default(),
         }
     }
 }
@@ -191,8 +198,9 @@ impl Host {
         let Some(world) = world else { return Err(LoadError::wrong_world(&[], Kind::Reward)) };
         let usage = Use { grants, ..Use::default() };
         let digest = Digest::of(bytes);
-        // What it stores is seen by no plugin.
-        let guest = self.guest(bytes, digest, &usage, KeptValues::default())?;
+        // What it stores is seen by no plugin, and nobody is asked on its behalf.
+        let guest =
+            self.guest(bytes, &surface, digest, &usage, KeptValues::default(), Services::default())?;
         let descriptor = descriptor(guest.describe(|_, _| Ok(()))?, &surface)?;
         Ok(Inspection {
             world,
@@ -254,15 +262,18 @@ impl Host {
         if !surface.kinds.contains(&kind) {
             return Err(LoadError::wrong_world(&surface.kinds, kind));
         }
-        Ok((self.guest(bytes, digest, usage, self.values(&usage.run, digest))?, surface))
+        let (values, services) = (self.values(&usage.run, digest), self.options.services.clone());
+        Ok((self.guest(bytes, &surface, digest, usage, values, services)?, surface))
     }
 
     fn guest(
         &self,
         bytes: &[u8],
+        surface: &Surface,
         digest: Digest,
         usage: &Use,
         values: KeptValues,
+        services: Services,
     ) -> Result<Guest, LoadError> {
         let config = config_text(&usage.config)?;
         let machine = self.machine(usage.profile)?;
@@ -277,6 +288,11 @@ impl Host {
             sink: self.options.log.clone(),
             counters: Counters::default(),
             values,
+            asks: surface.asks(),
+            hosts: usage.grants.hosts(),
+            grants: usage.grants.clone(),
+            services,
+            cancel: self.options.cancel.clone(),
         };
         Guest::new(machine.engine.clone(), usage.profile, pre, shared, config)
     }

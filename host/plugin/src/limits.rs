@@ -26,8 +26,12 @@ impl Profile {
 /// Limits of one call. The call's instance is dropped afterwards, whatever happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From instantiation to the validated result.
+    /// The plugin's own time, from instantiation to the validated result. Waiting for a judge or a server
+    /// is not counted here.
     pub time: Duration,
+    /// Waiting for judges and servers, all requests of one call together. Requests that would go beyond
+    /// it time out, and the plugin may say what that means; so a call ends within `time` and `wait`.
+    pub wait: Duration,
     /// Fuel of one call (about one unit per WebAssembly instruction); counts in the deterministic
     /// profile only.
     pub fuel: u64,
@@ -48,11 +52,17 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Log lines of one call; what is beyond is counted and dropped.
     pub log_lines: usize,
-    /// Calls of one capability (`random`, `store`, `judge`, `http`) within one call.
+    /// Calls of `random` and of `store`, each, within one call.
     pub host_calls: u64,
+    /// Calls of `judge` and of `http`, each, within one call.
+    pub requests: u64,
+    /// Bytes that `http` may carry within one call: bodies of requests and of answers together.
+    pub http_bytes: usize,
+    /// Bytes of the largest body that `http` may bring back.
+    pub response_bytes: usize,
     /// Bytes of keys and values that a plugin may keep in `store` for the run.
     pub store_bytes: usize,
-    /// Calls of one plugin that run at once; others wait for at most `time`.
+    /// Calls of one plugin that run at once; others wait for at most as long as a call may take.
     pub concurrency: usize,
 }
 
@@ -60,6 +70,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             time: Duration::from_secs(1),
+            wait: Duration::from_secs(120),
             fuel: 2_000_000_000,
             memory: 64 << 20,
             table_entries: 100_000,
@@ -70,6 +81,9 @@ impl Default for Limits {
             log_bytes: 64 << 10,
             log_lines: 1_000,
             host_calls: 100_000,
+            requests: 256,
+            http_bytes: 64 << 20,
+            response_bytes: 8 << 20,
             store_bytes: 1 << 20,
             concurrency: 64,
         }

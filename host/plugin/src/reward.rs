@@ -10,8 +10,11 @@ use crate::state::Subject;
 use crate::stats::add;
 use crate::{CallError, Descriptor, Digest, Stats, convert};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use whet_trajectory::{Attribution, Component, Grade, Group, Outcome, Sample, Span};
 
+/// Samples of a group that are scored at once where a plugin waits for others.
+const AT_ONCE: usize = 32;
 /// Longest note and reason that reach a trajectory, in bytes.
 const NOTE_BYTES: usize = 2 << 10;
 
@@ -33,6 +36,9 @@ impl RewardPlugin {
     /// in the worst case. Where the descriptor says `group_wise`, a lone sample's score would mean
     /// something else, and all samples of the group are `Failed`.
     ///
+    /// A plugin that asks judges or servers, and is not group-wise, gets its samples one by one, many at
+    /// once: its calls wait, and an answer that is late for one sample costs the others nothing.
+    ///
     /// An isolated plugin gets its samples one by one from the start, and says itself what a sample is
     /// worth whose call was ended.
     ///
@@ -43,6 +49,9 @@ impl RewardPlugin {
                 .map(|index| self.score_isolated(isolated, group, index))
                 .collect();
         }
+        if self.guest.shared.asks && !self.descriptor.group_wise {
+            return self.score_at_once(group);
+        }
         let error = match self.score_once(group) {
             Ok(outcomes) => return Ok(outcomes),
             Err(error) if error.attribution() == Attribution::Host => return Err(error),
@@ -51,13 +60,46 @@ impl RewardPlugin {
         if group.samples.len() == 1 || self.descriptor.group_wise {
             return Ok(vec![Outcome::Failed(error.failure()); group.samples.len()]);
         }
-        let alone = |index| match self.call(group, Some(index)) {
+        add(&self.guest.shared.counters.retries, group.samples.len() as u64);
+        (0..group.samples.len()).map(|index| self.score_alone(group, index)).collect()
+    }
+
+    /// One sample in a call of its own; its failure is an outcome.
+    fn score_alone(&self, group: &Group, index: usize) -> Result<Outcome, CallError> {
+        match self.call(group, Some(index)) {
             Ok(mut outcomes) => outcomes.pop().ok_or_else(|| CallError::Host("an outcome got lost".into())),
             Err(error) if error.attribution() == Attribution::Host => Err(error),
             Err(error) => Ok(Outcome::Failed(error.failure())),
+        }
+    }
+
+    /// Each sample in a call of its own, on threads that mostly wait.
+    fn score_at_once(&self, group: &Group) -> Result<Vec<Outcome>, CallError> {
+        let samples = group.samples.len();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= samples {
+                    return done;
+                }
+                done.push((index, self.score_alone(group, index)));
+            }
         };
-        add(&self.guest.shared.counters.retries, group.samples.len() as u64);
-        (0..group.samples.len()).map(alone).collect()
+        let mut done = std::thread::scope(|scope| {
+            let threads = samples.min(AT_ONCE).min(self.guest.shared.limits.concurrency);
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut done = work();
+            // A call never panics; were a thread to, its outcomes would be missed below.
+            done.extend(others.into_iter().filter_map(|thread| thread.join().ok()).flatten());
+            done
+        });
+        done.sort_by_key(|(index, _)| *index);
+        if done.len() != samples {
+            return Err(CallError::Host("an outcome got lost".into()));
+        }
+        done.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     /// Scores a group without a second try: in exactly one call of the plugin, or in one per sample
