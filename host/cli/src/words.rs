@@ -182,6 +182,9 @@ fn run_help(error: &RunError) -> Option<String> {
         RunError::Starved { .. } => {
             "loosen the filter that drops most, take prompts that suit the model (neither too easy nor too hard), or raise rollout.samples-per-prompt or rollout.dynamic.max-attempts; `whet train RECIPE --resume` goes on from the last checkpoint".into()
         }
+        RunError::NoSamples { .. } => {
+            "samples are files that end in .jsonl, as `whet train` writes them with log.trajectories".into()
+        }
         RunError::EngineDied { .. } | RunError::EngineStalled { .. } => {
             "`whet train RECIPE --resume` goes on from the last checkpoint; lower rollout.kv-budget or rollout.max-running if memory ran out".into()
         }

@@ -80,9 +80,7 @@ impl Directory {
     pub fn record(&self, recipe: &Recipe, manifest: &Manifest, resume: bool) -> Result<(), RunError> {
         let path = self.path.join(MANIFEST);
         if resume && path.exists() {
-            let text = fs::read(&path).map_err(RunError::read(&path))?;
-            let before: Manifest = serde_json::from_slice(&text)
-                .map_err(|e| RunError::Malformed { path: path.clone(), reason: e.to_string() })?;
+            let before = recorded_manifest(&self.path)?;
             let mut keys = changed_plugins(&before.plugins, &manifest.plugins);
             if before.prompts != manifest.prompts {
                 keys.push("the rows of data.train".to_owned());
@@ -102,6 +100,18 @@ impl Directory {
         let keys = changed_keys(&before, recipe);
         if keys.is_empty() { Ok(()) } else { Err(RunError::RecipeChanged { dir: self.path.clone(), keys }) }
     }
+}
+
+/// Whether `dir` is a run directory.
+pub fn is_run(dir: &Path) -> bool {
+    dir.join(RECIPE).exists()
+}
+
+/// What the run in `dir` recorded about its origin.
+pub fn recorded_manifest(dir: &Path) -> Result<Manifest, RunError> {
+    let path = dir.join(MANIFEST);
+    let text = fs::read(&path).map_err(RunError::read(&path))?;
+    serde_json::from_slice(&text).map_err(|e| RunError::Malformed { path, reason: e.to_string() })
 }
 
 /// The recipe of the run in `dir`.

@@ -169,6 +169,12 @@ pub enum RunError {
         /// Which filter dropped how many groups for which reason, the most frequent first.
         dropped: Vec<String>,
     },
+    /// A folder holds no stored samples.
+    #[error("`{}` holds no samples", folder.display())]
+    NoSamples {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The rollout engine reported an error.
     #[error("rollout engine: {0}")]
     Engine(#[from] whet_rollout::EngineError),

@@ -16,6 +16,7 @@ pub mod plugins;
 pub mod policy;
 pub mod prompt;
 pub mod report;
+pub mod rescore;
 pub mod rollout;
 pub mod saved;
 pub mod score;

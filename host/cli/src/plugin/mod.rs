@@ -66,7 +66,7 @@ pub fn run(args: PluginArguments) -> Result<ExitCode> {
 
 /// The terms on which a plugin runs, as a recipe would state them.
 #[derive(Debug, Args)]
-struct Terms {
+pub struct Terms {
     /// The plugin's configuration, a JSON object; `whet plugin inspect` shows its schema.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     config: String,
@@ -88,7 +88,19 @@ struct Terms {
 }
 
 impl Terms {
-    fn usage(&self) -> Result<Use> {
+    /// Whether any differs from what holds without it.
+    pub fn is_given(&self) -> bool {
+        let limits = Limits::default();
+        self.config != "{}"
+            || !self.grants.is_empty()
+            || self.time.0 != limits.time
+            || self.memory.0 != limits.memory as u64
+            || self.seed != 0
+            || self.deterministic
+    }
+
+    /// The terms in the plugin host's words.
+    pub fn usage(&self) -> Result<Use> {
         let config: Value = serde_json::from_str(&self.config)
             .with_context(|| format!("--config `{}` is not JSON", self.config))?;
         Ok(Use {
@@ -107,21 +119,23 @@ impl Terms {
 }
 
 /// A plugin's file.
-struct File {
-    path: PathBuf,
-    bytes: Vec<u8>,
+pub struct PluginFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds.
+    pub bytes: Vec<u8>,
 }
 
-impl File {
+impl PluginFile {
     /// A name finds a standard plugin, a path any file.
-    fn read(plugin: &str) -> Result<Self> {
+    pub fn read(plugin: &str) -> Result<Self> {
         let path = whet_plugin_host::find(plugin)?;
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(File { path, bytes })
+        Ok(PluginFile { path, bytes })
     }
 
     /// The error of a plugin that was not admitted; `words` has the help for most.
-    fn refused(&self, error: LoadError) -> anyhow::Error {
+    pub fn refused(&self, error: LoadError) -> anyhow::Error {
         let what = format!("{} is not admitted", self.path.display());
         let LoadError::NotGranted(capability) = &error else {
             return anyhow::Error::from(error).context(what);
@@ -133,7 +147,7 @@ impl File {
 }
 
 /// A host that keeps compiled plugins in the user's cache and shows what plugins log.
-fn host() -> Host {
+pub fn plugin_host() -> Host {
     let show = |line: &LogLine<'_>| {
         if line.level >= LogLevel::Info {
             note(format!("[{} {}] {}: {}", line.plugin, line.level.as_str(), line.subject, line.text));

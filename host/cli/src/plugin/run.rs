@@ -1,6 +1,6 @@
 //! `whet plugin run`: a file of responses through a reward plugin.
 
-use super::{File, Terms, host, rows};
+use super::{PluginFile, Terms, plugin_host, rows};
 use crate::words::note;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -42,9 +42,9 @@ pub struct RunArgs {
 
 /// Scores the file.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
-    let file = File::read(&args.plugin)?;
+    let file = PluginFile::read(&args.plugin)?;
     let usage = args.terms.usage()?;
-    let host = host();
+    let host = plugin_host();
     let plugin = host.reward(&file.bytes, &usage).map_err(|e| file.refused(e))?;
     let rows = rows::open(&args.input)?;
     if !rows.unused.is_empty() {
