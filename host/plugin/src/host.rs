@@ -377,9 +377,9 @@ fn descriptor(found: meta::Descriptor, surface: &Surface) -> Result<Descriptor, 
     let mut seen = HashSet::new();
     for component in &found.components {
         let shown = sanitise(component, 100);
-        if !is_name(component) {
+        if !component.split(':').all(is_name) || component.len() > NAME_BYTES {
             return bad(format!(
-                "`{shown}` cannot be a component's name: use letters, digits, `-`, `_`, `.`"
+                "`{shown}` cannot be a component's name: use letters, digits, `-`, `_`, `.`, and `:` between them"
             ));
         }
         if !seen.insert(component) {
