@@ -16,6 +16,7 @@ use whet_controller::score::{Reward, Scorer};
 use whet_controller::setup;
 use whet_observe::{Console, ConsoleMode, OutcomeKind};
 use whet_plugin_host::Host;
+use whet_recipe::Combine;
 
 /// Differences shown one by one.
 const SHOWN: usize = 10;
@@ -113,7 +114,7 @@ fn rewards(arguments: &ScoreArguments, files: &[PathBuf]) -> Result<Rewards> {
         let reward = host.reward(&file.bytes, &usage).map_err(|e| file.refused(e))?;
         let name =
             file.path.file_stem().map_or_else(|| plugin.clone(), |stem| stem.to_string_lossy().into_owned());
-        let reward = Reward { name: name.clone(), weight: 1.0, weights: Vec::new(), plugin: reward };
+        let reward = Reward { name: name.clone(), weight: 1.0, weights: Vec::new(), combine: Combine::Sum, gates: Vec::new(), plugin: reward };
         let scorer = Scorer { rewards: vec![reward], retries: 1 };
         return Ok(Rewards { _host: host, scorer, names: vec![name], changed: Vec::new() });
     }
@@ -135,7 +136,7 @@ fn rewards(arguments: &ScoreArguments, files: &[PathBuf]) -> Result<Rewards> {
     // Only rewards are asked.
     recipe.filter.clear();
     recipe.advantage = None;
-    let (host, plugins) = setup::start_plugins(&recipe, None)?;
+    let (host, plugins) = setup::start_plugins_again(&recipe, run)?;
     let recorded = recorded_manifest(run)?;
     Ok(Rewards {
         _host: host,

@@ -25,6 +25,8 @@ pub struct StepReport {
     pub losses: Vec<LossMetrics>,
     /// One per optimiser update.
     pub updates: Vec<StepMetrics>,
+    /// Numbers that only the recipe's algorithm has, by metric.
+    pub numbers: Vec<(&'static str, f64)>,
     /// What handing over the weights did, if there was an update.
     pub sync: Option<Sync>,
     /// Passes over the data that are behind the run.
@@ -151,6 +153,7 @@ impl StepReport {
             put("loss/ratio_mean", over(|l| l.ratio_mean));
             put("loss/correction_mean", over(|l| l.correction_mean));
             put("loss/correction_fraction", over(|l| l.correction_fraction));
+            put("loss/rejected", over(|l| l.rejected));
             put("train/entropy", over(|l| l.entropy));
             put("train/tokens", self.losses.iter().map(|l| l.tokens).sum::<usize>() as f64);
             put("train/computed", self.losses.iter().map(|l| l.computed).sum::<usize>() as f64);
@@ -158,6 +161,9 @@ impl StepReport {
             put("logprob/difference_mean", over(|l| l.mismatch_mean));
             put("logprob/difference_max", self.drift_max());
             put("logprob/kl", over(|l| l.mismatch_kl));
+        }
+        for (name, value) in &self.numbers {
+            put(name, *value);
         }
         if let Some(last) = self.updates.last() {
             put("train/grad_norm", mean(self.updates.iter().map(|u| u.grad_norm)));

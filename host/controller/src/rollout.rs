@@ -100,10 +100,12 @@ pub fn roll_out(
     let queue = Mutex::new(queue);
     let (scored, results) = mpsc::channel::<(Job, Vec<Judgement>)>();
     let enough = AtomicBool::new(false);
-    // Scoring shares the cores with sampling; two threads keep up with any engine on the same machine
-    // unless plugins wait for others, and then more threads would not use more cores.
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).clamp(1, 8);
+    // Scoring shares the cores with sampling. Where plugins wait for others, more groups wait at once.
+    let least = if scorer.asks_others() { 8 } else { 1 };
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).clamp(least, 8);
     std::thread::scope(|scope| {
+        // However this ends, nobody waits for scores that nobody will read.
+        let mut unread = CancelUnread(Some(scorer));
         for _ in 0..workers {
             let (queue, scored, asks, enough) = (&queue, scored.clone(), &asks, &enough);
             scope.spawn(move || {
@@ -161,10 +163,13 @@ pub fn roll_out(
                 if stopped {
                     return Ok(None);
                 }
+                unread.0 = None;
                 return Ok(Some(line.rollout(began.elapsed().as_secs_f64(), 0.0)));
             }
         }
         drop(jobs);
+        // All that still runs is waited for.
+        unread.0 = None;
         let sampling_seconds = began.elapsed().as_secs_f64();
         let sampled = Instant::now();
         // Plugin calls have deadlines of their own; the channel closes when every worker has ended.
@@ -241,6 +246,17 @@ fn cancel(
         }
     }
     Ok(())
+}
+
+/// Ends all scoring when it is dropped with a scorer in it.
+struct CancelUnread<'s>(Option<&'s Scorer>);
+
+impl Drop for CancelUnread<'_> {
+    fn drop(&mut self) {
+        if let Some(scorer) = self.0 {
+            scorer.cancel();
+        }
+    }
 }
 
 /// The id of the `k`-th response of a group.

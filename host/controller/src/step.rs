@@ -33,6 +33,8 @@ pub struct Roles {
     pub order: Order,
     /// Place in that order after the last prompt that was used.
     pub position: u64,
+    /// Weight of the KL penalty now; it moves where the recipe steers it.
+    pub kl_coefficient: f64,
     /// Proves that weights arrive.
     pub probe: Probe,
 }
@@ -45,7 +47,7 @@ impl Roles {
 
         console.phase("train", 1);
         let training = Instant::now();
-        let Learnt { advantages, losses, updates } = self.learn_from(&gathered.chosen())?;
+        let Learnt { advantages, losses, updates, numbers } = self.learn_from(&gathered.chosen(), console)?;
         let train = training.elapsed().as_secs_f64();
         let updated = updates.iter().any(|u| !u.skipped);
         let sync = match updated {
@@ -60,6 +62,7 @@ impl Roles {
             advantages,
             losses,
             updates,
+            numbers,
             sync,
             epoch: self.position as f64 / self.prompts.len() as f64,
             seconds: Seconds {

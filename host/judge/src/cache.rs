@@ -19,6 +19,18 @@ use whet_capability::{HostCall, Reply};
 /// How often a waiting call looks whether it is cancelled.
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// Where answers come from and go to, beside the process's memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Memory<'a> {
+    /// Nowhere.
+    #[default]
+    Fresh,
+    /// A file of this process's own: read, and added to.
+    Kept(&'a Path),
+    /// A file that another process may be writing: read as it is now.
+    Recalled(&'a Path),
+}
+
 /// Why the cache's file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
@@ -81,11 +93,11 @@ pub struct Ticket<'c> {
 }
 
 impl Cache {
-    /// A cache on disk, or in memory alone; and the tokens that each route has spent by the file.
-    pub fn open(path: Option<&Path>) -> Result<(Self, HashMap<String, u64>), CacheError> {
+    /// A cache with the answers of a file; and the tokens that each route has spent by it.
+    pub fn open(memory: Memory<'_>) -> Result<(Self, HashMap<String, u64>), CacheError> {
         let (mut slots, mut spent) = (HashMap::new(), HashMap::new());
         let mut file = None;
-        if let Some(path) = path {
+        if let Memory::Kept(path) | Memory::Recalled(path) = memory {
             let io = |source| CacheError::Io { path: path.to_owned(), source };
             let text = match std::fs::read_to_string(path) {
                 Ok(text) => text,
@@ -105,11 +117,13 @@ impl Cache {
                 };
                 slots.entry(line.key).or_insert(Slot::Answered(reply));
             }
-            let opened = File::options().create(true).append(true).open(path).map_err(io)?;
-            if whole < text.len() {
-                opened.set_len(whole as u64).map_err(io)?;
+            if let Memory::Kept(path) = memory {
+                let opened = File::options().create(true).append(true).open(path).map_err(io)?;
+                if whole < text.len() {
+                    opened.set_len(whole as u64).map_err(io)?;
+                }
+                file = Some(Mutex::new((path.to_owned(), opened)));
             }
-            file = Some(Mutex::new((path.to_owned(), opened)));
         }
         Ok((Cache { slots: Mutex::new(slots), changed: Condvar::new(), file }, spent))
     }

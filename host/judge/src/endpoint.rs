@@ -5,6 +5,27 @@ use std::time::Duration;
 use url::Url;
 use whet_http::Key;
 
+/// The text is no address of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no address of a server: {why}")]
+pub struct AddressError {
+    text: String,
+    why: String,
+}
+
+/// Reads a server's address: http or https, without user or password.
+pub fn address(text: &str) -> Result<Url, AddressError> {
+    let refused = |text: &str, why: String| AddressError { text: text.to_owned(), why };
+    let url = Url::parse(text).map_err(|e| refused(text, e.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused("…", "it holds a user or password, which would be written down".into()));
+    }
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(refused(text, "it must begin with http:// or https:// and a host".into()));
+    }
+    Ok(url)
+}
+
 /// A judge as a recipe describes it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -72,6 +93,15 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_address_is_refused_and_a_password_not_repeated() {
+        for text in ["", "api.example.com", "ftp://a/v1", "http://", "file:///x"] {
+            assert!(address(text).is_err(), "{text}");
+        }
+        let error = address("https://me:secret@a.example").err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(!error.contains("secret") && error.contains("password"), "{error}");
+    }
 
     #[test]
     fn the_address_keeps_its_path_and_query() {

@@ -1,12 +1,11 @@
 //! Asking: by route, from the cache or from the endpoint, within pace and budget, again where it may help.
 
-use crate::cache::{Cache, CacheError, Found};
+use crate::cache::{Cache, CacheError, Found, Memory};
 use crate::chat;
 use crate::endpoint::Endpoint;
 use crate::pace::Pace;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use whet_capability::{HostCall, Judge, JudgeError, Question, Reply};
@@ -43,9 +42,9 @@ struct Failed {
 
 impl Judges {
     /// The judges behind these endpoints, the first being the one for plugins that name none. Answers are
-    /// kept in the file `cache`; tokens that it records count against the budgets.
-    pub fn new(endpoints: Vec<Endpoint>, cache: Option<&Path>) -> Result<Self, CacheError> {
-        let (cache, spent) = Cache::open(cache)?;
+    /// looked for in `memory` and kept there; tokens that it records count against the budgets.
+    pub fn new(endpoints: Vec<Endpoint>, memory: Memory<'_>) -> Result<Self, CacheError> {
+        let (cache, spent) = Cache::open(memory)?;
         let routes = endpoints.into_iter().map(|endpoint| Route {
             pace: Pace::new(endpoint.concurrency, endpoint.requests_per_minute),
             spent: Mutex::new(spent.get(&endpoint.route).copied().unwrap_or(0)),

@@ -14,7 +14,7 @@ mod endpoint;
 mod judges;
 mod pace;
 
-pub use cache::CacheError;
+pub use cache::{CacheError, Memory};
 pub use canned::{Canned, CannedError};
-pub use endpoint::Endpoint;
+pub use endpoint::{AddressError, Endpoint, address};
 pub use judges::Judges;

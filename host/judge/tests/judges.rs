@@ -10,7 +10,7 @@ use url::Url;
 use whet_capability::{Cancel, HostCall, Judge, JudgeError, Question, Reply};
 use whet_http::Key;
 use whet_http::testing::{Received, Server, hang, respond, serve};
-use whet_judge::{Canned, Endpoint, Judges};
+use whet_judge::{Canned, Endpoint, Judges, Memory};
 use whet_trajectory::{Message, Role};
 
 const SECRET: &str = "sk-very-secret-0123456789";
@@ -60,7 +60,7 @@ fn a_question_goes_out_as_chat_completions_and_its_reply_comes_back() {
     let server = parrot();
     let mut endpoint = endpoint(&server);
     endpoint.extra = json!({"seed": 7}).as_object().unwrap().clone();
-    let judges = Judges::new(vec![endpoint], None).unwrap();
+    let judges = Judges::new(vec![endpoint], Memory::Fresh).unwrap();
     let reply = ask(&judges, "2 + 2?").unwrap();
     assert_eq!(reply, Reply { text: "2 + 2?".into(), input_tokens: 10, output_tokens: 5 });
     let received = &server.received()[0];
@@ -80,7 +80,7 @@ fn a_question_is_asked_once_also_by_many_and_after_a_restart() {
     let path = dir.path().join("judge-cache.jsonl");
     // Every answer differs, as those of a warm judge do.
     let server = serve(|number, _, c| reply(c, &format!("answer {number}"))).unwrap();
-    let judges = Judges::new(vec![endpoint(&server)], Some(&path)).unwrap();
+    let judges = Judges::new(vec![endpoint(&server)], Memory::Kept(&path)).unwrap();
     std::thread::scope(|scope| {
         let askers: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(&judges, "same"))).collect();
         for asker in askers {
@@ -93,7 +93,7 @@ fn a_question_is_asked_once_also_by_many_and_after_a_restart() {
     let mut text = std::fs::read_to_string(&path).unwrap();
     text.push_str("{\"key\":\"12");
     std::fs::write(&path, text).unwrap();
-    let judges = Judges::new(vec![endpoint(&server)], Some(&path)).unwrap();
+    let judges = Judges::new(vec![endpoint(&server)], Memory::Kept(&path)).unwrap();
     assert_eq!(ask(&judges, "same").unwrap().text, "answer 0");
     assert_eq!(ask(&judges, "third").unwrap().text, "answer 2");
     assert_eq!(server.received().len(), 3);
@@ -103,11 +103,31 @@ fn a_question_is_asked_once_also_by_many_and_after_a_restart() {
 }
 
 #[test]
+fn answers_of_a_file_that_another_writes_are_read_and_none_is_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("judge-cache.jsonl");
+    let server = serve(|number, _, c| reply(c, &format!("answer {number}"))).unwrap();
+    let owner = Judges::new(vec![endpoint(&server)], Memory::Kept(&path)).unwrap();
+    ask(&owner, "q").unwrap();
+    // The owner is in the midst of a line.
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.push_str("{\"key\"");
+    std::fs::write(&path, &text).unwrap();
+    let reader = Judges::new(vec![endpoint(&server)], Memory::Recalled(&path)).unwrap();
+    assert_eq!(
+        (ask(&reader, "q").unwrap().text, ask(&reader, "r").unwrap().text),
+        ("answer 0".into(), "answer 1".into())
+    );
+    assert_eq!(ask(&reader, "r").unwrap().text, "answer 1");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
 fn a_cache_with_a_damaged_line_is_named_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("judge-cache.jsonl");
     std::fs::write(&path, "{}\n").unwrap();
-    let error = Judges::new(Vec::new(), Some(&path)).err().unwrap().to_string();
+    let error = Judges::new(Vec::new(), Memory::Kept(&path)).err().unwrap().to_string();
     assert!(error.contains("line 1") && error.contains("judge-cache.jsonl"), "{error}");
 }
 
@@ -115,7 +135,7 @@ fn a_cache_with_a_damaged_line_is_named_with_it() {
 fn what_the_answer_depends_on_makes_another_question() {
     let server = serve(|number, _, c| reply(c, &number.to_string())).unwrap();
     let other = Endpoint { route: "other".into(), model: "judge-2".into(), ..endpoint(&server) };
-    let judges = Judges::new(vec![endpoint(&server), other], None).unwrap();
+    let judges = Judges::new(vec![endpoint(&server), other], Memory::Fresh).unwrap();
     let cancel = Cancel::default();
     let call = HostCall { plugin: "p", sample: None, deadline: Instant::now() + PATIENT, cancel: &cancel };
     let plain = question("q");
@@ -150,7 +170,7 @@ fn failures_that_may_pass_are_tried_again_and_others_are_not() {
             _ => reply(c, "fine"),
         })
         .unwrap();
-        let judges = Judges::new(vec![endpoint(&server)], None).unwrap();
+        let judges = Judges::new(vec![endpoint(&server)], Memory::Fresh).unwrap();
         match (ask(&judges, "q"), may_pass) {
             (Ok(reply), true) => assert_eq!(reply.text, "fine"),
             (Err(JudgeError::Upstream(why)), false) => {
@@ -165,7 +185,7 @@ fn failures_that_may_pass_are_tried_again_and_others_are_not() {
 #[test]
 fn the_number_of_tries_is_bounded() {
     let server = serve(|_, _, c| respond(c, "500 Oops", &[("Retry-After", "0")], "{}")).unwrap();
-    let judges = Judges::new(vec![Endpoint { retries: 2, ..endpoint(&server) }], None).unwrap();
+    let judges = Judges::new(vec![Endpoint { retries: 2, ..endpoint(&server) }], Memory::Fresh).unwrap();
     assert!(matches!(ask(&judges, "q"), Err(JudgeError::Upstream(_))));
     assert_eq!(server.received().len(), 3);
     // What failed is not kept: it is asked again.
@@ -177,7 +197,7 @@ fn the_number_of_tries_is_bounded() {
 fn answers_that_are_none_are_errors_and_never_replies() {
     for body in ["not JSON", "{}", r#"{"choices": []}"#] {
         let server = serve(move |_, _, c| respond(c, "200 OK", &[], body)).unwrap();
-        let judges = Judges::new(vec![Endpoint { retries: 0, ..endpoint(&server) }], None).unwrap();
+        let judges = Judges::new(vec![Endpoint { retries: 0, ..endpoint(&server) }], Memory::Fresh).unwrap();
         assert!(matches!(ask(&judges, "q"), Err(JudgeError::Upstream(_))), "{body}");
     }
 }
@@ -187,7 +207,7 @@ fn a_redirect_takes_no_key_anywhere() {
     let elsewhere = parrot();
     let target = elsewhere.url("/v1/chat/completions");
     let server = serve(move |_, _, c| respond(c, "307 Moved", &[("Location", &target)], "")).unwrap();
-    let judges = Judges::new(vec![endpoint(&server)], None).unwrap();
+    let judges = Judges::new(vec![endpoint(&server)], Memory::Fresh).unwrap();
     assert!(matches!(ask(&judges, "q"), Err(JudgeError::Upstream(why)) if why.contains("redirect")));
     assert_eq!(elsewhere.received(), []);
 }
@@ -200,7 +220,7 @@ fn no_error_shows_the_key_whatever_the_server_repeats() {
             respond(c, status, &[], &format!("you sent {header}\x1b[31m"));
         })
         .unwrap();
-        let judges = Judges::new(vec![Endpoint { retries: 0, ..endpoint(&server) }], None).unwrap();
+        let judges = Judges::new(vec![Endpoint { retries: 0, ..endpoint(&server) }], Memory::Fresh).unwrap();
         let error = ask(&judges, "q").unwrap_err().to_string();
         assert!(!error.contains(SECRET) && !error.chars().any(char::is_control), "{error}");
     }
@@ -214,9 +234,9 @@ fn the_token_budget_ends_the_questions_and_counts_those_of_before() {
     let server = parrot();
     // A question costs 15 by the server's count, and reserves 20 and its own length before that.
     let thrifty = || Endpoint { token_budget: Some(80), ..endpoint(&server) };
-    let judges = Judges::new(vec![thrifty()], Some(&path)).unwrap();
+    let judges = Judges::new(vec![thrifty()], Memory::Kept(&path)).unwrap();
     assert!(ask(&judges, "1").is_ok() && ask(&judges, "2").is_ok() && ask(&judges, "3").is_ok());
-    let judges = Judges::new(vec![thrifty()], Some(&path)).unwrap();
+    let judges = Judges::new(vec![thrifty()], Memory::Kept(&path)).unwrap();
     assert_eq!(ask(&judges, "4"), Err(JudgeError::OverBudget));
     assert!(ask(&judges, "1").is_ok(), "what was answered is free");
     assert_eq!(server.received().len(), 3);
@@ -233,7 +253,7 @@ fn no_more_questions_at_once_than_the_recipe_says() {
         reply(c, &asked(request));
     })
     .unwrap();
-    let judges = Judges::new(vec![Endpoint { concurrency: 2, ..endpoint(&server) }], None).unwrap();
+    let judges = Judges::new(vec![Endpoint { concurrency: 2, ..endpoint(&server) }], Memory::Fresh).unwrap();
     std::thread::scope(|scope| {
         for i in 0..12 {
             let judges = &judges;
@@ -248,7 +268,8 @@ fn no_more_questions_at_once_than_the_recipe_says() {
 fn a_pace_that_cannot_be_kept_within_the_deadline_times_out_without_asking() {
     let server = parrot();
     let judges =
-        Judges::new(vec![Endpoint { requests_per_minute: Some(1), ..endpoint(&server) }], None).unwrap();
+        Judges::new(vec![Endpoint { requests_per_minute: Some(1), ..endpoint(&server) }], Memory::Fresh)
+            .unwrap();
     assert!(ask(&judges, "1").is_ok());
     let late = ask_within(&judges, &question("2"), Duration::from_secs(5));
     assert_eq!(late, Err(JudgeError::TimedOut));
@@ -260,7 +281,7 @@ fn a_server_that_wants_rest_gets_it_or_the_call_ends() {
     let server =
         serve(|_, _, c| respond(c, "429 Slow", &[("Retry-After", "3600")], r#"{"message": "slow down"}"#))
             .unwrap();
-    let judges = Judges::new(vec![endpoint(&server)], None).unwrap();
+    let judges = Judges::new(vec![endpoint(&server)], Memory::Fresh).unwrap();
     let error = ask(&judges, "q").unwrap_err();
     assert!(matches!(&error, JudgeError::Upstream(why) if why.contains("slow down")), "{error:?}");
     assert_eq!(ask(&judges, "another"), Err(JudgeError::TimedOut));
@@ -275,11 +296,11 @@ fn a_server_that_hangs_is_left_at_the_routes_own_deadline_and_at_the_calls() {
     })
     .unwrap();
     let quick = Endpoint { timeout: Duration::from_millis(200), ..endpoint(&server) };
-    let judges = Judges::new(vec![quick], None).unwrap();
+    let judges = Judges::new(vec![quick], Memory::Fresh).unwrap();
     assert_eq!(ask(&judges, "q").map(|r| r.text), Ok("q".into()));
 
     let silent = serve(|_, _, c| hang(c)).unwrap();
-    let judges = Judges::new(vec![endpoint(&silent)], None).unwrap();
+    let judges = Judges::new(vec![endpoint(&silent)], Memory::Fresh).unwrap();
     let late = ask_within(&judges, &question("q"), Duration::from_millis(200));
     assert_eq!(late, Err(JudgeError::TimedOut));
 }
@@ -292,7 +313,7 @@ fn a_cancel_ends_every_wait() {
         hang(c);
     })
     .unwrap();
-    let judges = Judges::new(vec![Endpoint { concurrency: 1, ..endpoint(&server) }], None).unwrap();
+    let judges = Judges::new(vec![Endpoint { concurrency: 1, ..endpoint(&server) }], Memory::Fresh).unwrap();
     let cancel = Cancel::default();
     let deadline = Instant::now() + Duration::from_secs(100_000);
     std::thread::scope(|scope| {
@@ -319,7 +340,7 @@ fn a_cancel_ends_every_wait() {
 fn plugins_cannot_ask_for_more_than_the_route_gives() {
     let server = parrot();
     let strict = Endpoint { max_tokens: 100, max_temperature: 1.0, ..endpoint(&server) };
-    let judges = Judges::new(vec![strict], None).unwrap();
+    let judges = Judges::new(vec![strict], Memory::Fresh).unwrap();
     for (max_tokens, temperature) in
         [(0, 0.0), (101, 0.0), (u32::MAX, 0.0), (1, 1.1), (1, -0.1), (1, f32::NAN), (1, f32::INFINITY)]
     {

@@ -166,6 +166,16 @@ impl RewardPlugin {
         self.guest.shared.digest
     }
 
+    /// Whether its calls may wait for judges or servers.
+    pub fn asks_others(&self) -> bool {
+        self.guest.shared.asks
+    }
+
+    /// Ends all calls of the plugin's host, for whoever no longer wants their results.
+    pub fn cancel_all(&self) {
+        self.guest.shared.cancel.pull();
+    }
+
     /// What its calls cost so far.
     pub fn stats(&self) -> Stats {
         self.guest.shared.counters.read()

@@ -42,6 +42,8 @@ pub struct LossMetrics {
     pub correction_mean: f64,
     /// Fraction of tokens where a bound of the correction acted.
     pub correction_fraction: f64,
+    /// Fraction of tokens that a rule of rejection left out of the policy-gradient term.
+    pub rejected: f64,
     /// Mean of `|log p_old - log p_rollout|`: how far trainer and sampler disagree on the same tokens.
     pub mismatch_mean: f64,
     /// Greatest of these.
@@ -112,6 +114,7 @@ impl Meter {
             &mut m.ratio_mean,
             &mut m.correction_mean,
             &mut m.correction_fraction,
+            &mut m.rejected,
             &mut m.mismatch_mean,
             &mut m.mismatch_kl,
         ] {

@@ -9,6 +9,7 @@ use crate::layout::{Forest, Layout, Target};
 use crate::loss::LossOptions;
 use crate::metrics::{LossMetrics, Meter, StepMetrics};
 use crate::optimiser::{AdamW, Parameter, Schedule};
+use crate::plan::{self, Now, Plan};
 use crate::sample::TrainSample;
 use crate::{LoraOptions, TrainError, checkpoint, lora};
 use std::path::Path;
@@ -71,7 +72,7 @@ pub struct Trainer {
     pub(crate) options: TrainOptions,
     pub(crate) body: Body,
     /// The output layer, `[V, H]`.
-    head: Tensor,
+    pub(crate) head: Tensor,
     reference: Option<Frozen>,
     /// The tensors the policy computes with, by Hugging Face name, without adapters.
     weights: Weights,
@@ -171,8 +172,8 @@ impl Trainer {
         let lengths: Vec<usize> = samples.iter().map(TrainSample::trained).collect();
         let sequences = reduction::trained(&lengths);
         let weights = loss.reduction.weights(&lengths, sequences);
-        let picked = self.picked(samples, loss)?;
-        let batch = Batch { samples, weights: &weights, picked: picked.as_deref() };
+        let plan = self.plan(samples, loss)?;
+        let batch = Batch { samples, weights: &weights, plan: plan.as_ref() };
         let mut meter = Meter::new(lengths.iter().sum(), sequences);
         let needed = match distillation {
             None => batch::needed(samples, loss),
@@ -254,18 +255,23 @@ impl Trainer {
         })
     }
 
-    /// The tokens that a rule over the whole batch picks, by sample and token, where the loss has one. It takes a
-    /// pass over the batch of its own.
-    fn picked(
-        &self,
-        samples: &[TrainSample],
-        loss: &LossOptions,
-    ) -> Result<Option<Vec<Vec<bool>>>, TrainError> {
-        if !loss.objective.picks() {
+    /// What the loss's rules over the whole batch decide, where it has such. It takes a pass over the batch of its own.
+    fn plan(&self, samples: &[TrainSample], loss: &LossOptions) -> Result<Option<Plan>, TrainError> {
+        if !plan::looks_ahead(loss) {
             return Ok(None);
         }
-        let current = self.logprobs(samples, Which::Policy, loss.temperature)?;
-        Ok(Some(batch::pick(samples, &current, loss)))
+        let now: Vec<Now> = self
+            .distributions(samples, loss.temperature, false)?
+            .into_iter()
+            .zip(samples)
+            .map(|(found, sample)| {
+                let trained = |list: &[f64]| -> Vec<f64> {
+                    list.iter().zip(&sample.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).collect()
+                };
+                Now { log_prob: trained(&found.log_prob), entropy: trained(&found.entropy) }
+            })
+            .collect();
+        Ok(Some(plan::plan(samples, &now, loss)))
     }
 
     /// Forward and backward of one micro-batch; adds to gradients and meter.
@@ -286,9 +292,12 @@ impl Trainer {
         let begin = Instant::now();
         let head = Head::new(&self.head, loss.temperature, layout);
         let log_probs = head.forward(&hidden);
-        let at_tokens = batch.token_gradient(layout, &log_probs, reference.as_deref(), loss, meter)?;
-        let at_tokens = at_tokens.to_device(self.options.device);
-        let mut grad = head.backward(&hidden, &log_probs, &at_tokens, self.body.head_grad());
+        let found = batch.token_gradient(layout, &log_probs, reference.as_deref(), loss, meter)?;
+        let device = self.options.device;
+        let (at_tokens, at_entropy) =
+            (found.log_prob.to_device(device), found.entropy.map(|t| t.to_device(device)));
+        let head_grad = self.body.head_grad();
+        let mut grad = head.backward_both(&hidden, &log_probs, &at_tokens, at_entropy.as_ref(), head_grad);
         if let Some(distillation) = distillation {
             let samples = batch.samples;
             let packed = pass.packed();
