@@ -114,7 +114,14 @@ fn rewards(arguments: &ScoreArguments, files: &[PathBuf]) -> Result<Rewards> {
         let reward = host.reward(&file.bytes, &usage).map_err(|e| file.refused(e))?;
         let name =
             file.path.file_stem().map_or_else(|| plugin.clone(), |stem| stem.to_string_lossy().into_owned());
-        let reward = Reward { name: name.clone(), weight: 1.0, weights: Vec::new(), combine: Combine::Sum, gates: Vec::new(), plugin: reward };
+        let reward = Reward {
+            name: name.clone(),
+            weight: 1.0,
+            weights: Vec::new(),
+            combine: Combine::Sum,
+            gates: Vec::new(),
+            plugin: reward,
+        };
         let scorer = Scorer { rewards: vec![reward], retries: 1 };
         return Ok(Rewards { _host: host, scorer, names: vec![name], changed: Vec::new() });
     }

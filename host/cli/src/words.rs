@@ -174,6 +174,12 @@ fn run_help(error: &RunError) -> Option<String> {
         RunError::Template { .. } => {
             "look at the roles of the conversation, at data.system, and at data.template-kwargs; the raw prompt format needs no template".into()
         }
+        RunError::Judge { .. } => {
+            "[judge] names the server as base-url, the model, and the variable of its key as api-key-env; `whet recipe explain` prints them".into()
+        }
+        RunError::UnknownComponent { .. } => {
+            "write one of those, `plugin/component` where several plugins have it; `whet plugin inspect` prints a plugin's components".into()
+        }
         RunError::NoRows { .. } => "raise data.max-prompt-tokens, or loosen the filters".into(),
         RunError::TooLong { .. } => "lower rollout.max-tokens or data.max-prompt-tokens".into(),
         RunError::TooManyFailures { .. } => {

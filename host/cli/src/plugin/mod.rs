@@ -6,6 +6,7 @@
 mod bench;
 mod build;
 mod inspect;
+mod judge;
 mod new;
 mod rows;
 mod run;
@@ -17,8 +18,10 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use whet_capability::Judge;
+use whet_http::Egress;
 use whet_plugin_host::{
-    Grants, Host, HostOptions, Limits, LoadError, LogLevel, LogLine, Profile, Use, user_cache_dir,
+    Grants, Host, HostOptions, Limits, LoadError, LogLevel, LogLine, Profile, Services, Use, user_cache_dir,
 };
 use whet_recipe::{ByteSize, Time};
 
@@ -70,10 +73,10 @@ pub struct Terms {
     /// The plugin's configuration, a JSON object; `whet plugin inspect` shows its schema.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     config: String,
-    /// A capability to grant: `random`, `store`, `judge`, `http:HOST`. May be repeated.
+    /// A capability to grant: `random`, `store`, `judge`, `http:HOST`, `http-local:HOST`. May be repeated.
     #[arg(long = "grant", value_name = "GRANT")]
     grants: Vec<String>,
-    /// Wall time of one call.
+    /// Wall time of one call, without what it waits for judges and servers.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     time: Time,
     /// Memory of one call.
@@ -146,8 +149,14 @@ impl PluginFile {
     }
 }
 
-/// A host that keeps compiled plugins in the user's cache and shows what plugins log.
+/// A host that keeps compiled plugins in the user's cache and shows what plugins log. There is no judge;
+/// hosts that are granted can be reached.
 pub fn plugin_host() -> Host {
+    plugin_host_with(None)
+}
+
+/// [`plugin_host`] with somebody who answers `judge`.
+fn plugin_host_with(judge: Option<Arc<dyn Judge>>) -> Host {
     let show = |line: &LogLine<'_>| {
         if line.level >= LogLevel::Info {
             note(format!("[{} {}] {}: {}", line.plugin, line.level.as_str(), line.subject, line.text));
@@ -156,6 +165,7 @@ pub fn plugin_host() -> Host {
     Host::new(HostOptions {
         cache_dir: user_cache_dir(),
         log: Some(Arc::new(show)),
+        services: Services { judge, http: Some(Arc::new(Egress)) },
         ..HostOptions::default()
     })
 }

@@ -84,7 +84,7 @@ impl FromStr for Gate {
             found.min_by_key(|(at, sign, _)| (*at, usize::MAX - sign.len())).ok_or_else(malformed)?;
         let component = text[..at].trim();
         let named = |part: &str| {
-            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
         };
         let value = text[at + sign.len()..].trim().parse().ok().filter(|v: &f64| v.is_finite());
         match value {
