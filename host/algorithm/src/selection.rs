@@ -131,6 +131,18 @@ pub fn off_policy(advantages: &[f64], old: &[f64], log_prob: &[f64], mask: &[boo
     advantages.iter().map(|&a| a < 0.0 && total / n > delta).collect()
 }
 
+/// The trained tokens whose value is among the `max(1, ⌈share · trained⌉)` largest; what equals the least of these is
+/// picked too, so that order does not matter. Of entropies: high-entropy tokens.
+///
+/// Source: arXiv 2506.01939; TRL `top_entropy_quantile`.
+pub fn top_share(values: &[f64], mask: &[bool], share: f64) -> Vec<bool> {
+    let mut trained: Vec<f64> = (0..mask.len()).filter(|&t| mask[t]).map(|t| values[t]).collect();
+    trained.sort_by(|a, b| b.total_cmp(a));
+    let count = ((share * trained.len() as f64).ceil() as usize).clamp(1, trained.len().max(1));
+    let Some(least) = trained.get(count - 1).copied() else { return vec![false; mask.len()] };
+    (0..mask.len()).map(|t| mask[t] && values[t] >= least).collect()
+}
+
 /// CPPO's budget of change along a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
@@ -199,6 +211,15 @@ mod tests {
         assert_eq!((found.low, found.high), (1.0, 1e5 - 1.0));
         let found = second_moment(&[1.0, 1.0, 1.0], &[0.1, 0.2, 3.0], 0.02, (0.0, 0.0));
         assert!(found.after <= 0.02 && (found.high - (0.1f64.exp() - 1.0)).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn the_top_share_holds_at_least_one_token_and_every_one_that_equals_its_least() {
+        let mask = [true, true, true, true, false];
+        assert_eq!(top_share(&[0.1, 2.0, 0.5, 0.5, 9.0], &mask, 0.5), [false, true, true, true, false]);
+        assert_eq!(top_share(&[0.1, 2.0, 0.5, 0.5, 9.0], &mask, 1e-9), [false, true, false, false, false]);
+        assert_eq!(top_share(&[0.0; 5], &mask, 1.0), mask);
+        assert_eq!(top_share(&[1.0], &[false], 0.5), [false]);
     }
 
     #[test]

@@ -7,8 +7,10 @@ mod doctor;
 mod eval;
 mod export;
 mod generate;
+mod plot;
 mod plugin;
 mod recipe;
+mod score;
 mod train;
 mod words;
 
@@ -37,6 +39,10 @@ enum Command {
     Generate(generate::Generate),
     /// Write a trained model in Hugging Face layout
     Export(export::Export),
+    /// Draw curves of runs
+    Plot(plot::Plot),
+    /// Score stored samples again and compare
+    Score(score::ScoreArguments),
     /// Check everything about a recipe without training
     Doctor(doctor::Doctor),
     /// Write, describe and explain recipes
@@ -54,6 +60,8 @@ fn main() -> ExitCode {
         Command::Eval(command) => eval::run(command),
         Command::Generate(command) => generate::run(command),
         Command::Export(command) => export::run(command),
+        Command::Plot(command) => plot::run(command),
+        Command::Score(command) => score::run(command),
         Command::Doctor(command) => doctor::run(command),
         Command::Recipe(command) => recipe::run(command),
         Command::Plugin(command) => plugin::run(command),

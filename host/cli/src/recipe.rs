@@ -1,4 +1,4 @@
-//! `whet recipe new|schema|explain`.
+//! `whet recipe new|schema|algorithms|explain`.
 
 use crate::train::load;
 use crate::words::{out, plain};
@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use whet_recipe::{CorrectionKind, KlEstimator, Recipe, Reduction, Scale, Starter, starter};
+use whet_recipe::{Recipe, Starter, algorithms, starter};
 
 /// Write, describe and explain recipes.
 #[derive(Debug, Args)]
@@ -25,6 +25,9 @@ enum RecipeCommand {
     /// Print the JSON Schema of recipes, for editors
     #[command(after_help = "Example:\n  whet recipe schema > recipe.schema.json")]
     Schema,
+    /// Print every algorithm, its formula, options and source, as Markdown
+    #[command(after_help = "Example:\n  whet recipe algorithms > algorithms.md")]
+    Algorithms,
     /// Say in formulas what a recipe does
     #[command(after_help = "Example:\n  whet recipe explain recipes/sums.toml")]
     Explain {
@@ -59,6 +62,7 @@ pub fn run(arguments: RecipeArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         RecipeCommand::New(new) => write_starter(new)?,
         RecipeCommand::Schema => out(format!("{:#}", whet_recipe::schema()))?,
+        RecipeCommand::Algorithms => out(algorithms::markdown().trim_end())?,
         RecipeCommand::Explain { recipe, overrides } => {
             out(explain(&load(&recipe, &overrides, None)?).trim_end())?;
         }
@@ -95,37 +99,14 @@ fn explain(recipe: &Recipe) -> String {
             if r.weight == 1.0 { name.clone() } else { format!("{} · {name}", r.weight) }
         })
         .collect();
-    let advantage = match (&recipe.advantage, algorithm.scale) {
-        (Some(plugin), _) => format!("A = {}(rewards of the batch)", plugin.plugin),
-        (None, Scale::Group) => "A_i = (r_i - mean of the group) / (std of the group + 1e-6)".into(),
-        (None, Scale::Batch) => "A_i = (r_i - mean of the group) / (std of the batch + 1e-6)".into(),
-        (None, Scale::None) => "A_i = r_i - mean of the group".into(),
-    };
-    let mut token = format!(
-        "-min(ρ A, clip(ρ, {}, {}) A),   ρ = π(token) / π_old(token)",
-        1.0 - algorithm.clip_low,
-        1.0 + algorithm.clip_high
-    );
-    if algorithm.correction.kind == CorrectionKind::Tis {
-        token = format!("min(π_old / π_rollout, {}) · [{token}]", algorithm.correction.cap);
-    }
-    let kl = match (algorithm.kl.coefficient > 0.0, algorithm.kl.estimator) {
-        (false, _) => String::new(),
-        (true, KlEstimator::K1) => format!(" + {} · d", algorithm.kl.coefficient),
-        (true, KlEstimator::K2) => format!(" + {} · d²/2", algorithm.kl.coefficient),
-        (true, KlEstimator::K3) => format!(" + {} · (exp(-d) - 1 + d)", algorithm.kl.coefficient),
-    };
-    let kl_note = if kl.is_empty() { "" } else { "\n              d = log π - log π_reference" };
-    let reduction = match algorithm.reduction {
-        Reduction::TokenMean => "mean over all sampled tokens of the batch",
-        Reduction::SeqMeanTokenMean => "mean over responses of each one's token mean",
-    };
+    let formula: String = algorithms::explain(recipe)
+        .iter()
+        .map(|(name, text)| format!("{name:<11}{}\n", text.replace('\n', "\n           ")))
+        .collect();
     format!(
         "step       {} prompts × {} responses of at most {} tokens, at temperature {}\n\
          reward     r = {}\n\
-         advantage  {advantage}\n\
-         loss       {token}{kl}{kl_note}\n\
-         \x20          {reduction}\n\
+         {formula}\
          updates    {} per step; AdamW, learning rate {:e}, gradient clipped at {}\n\
          run        {} steps = {} responses\n",
         rollout.prompts_per_step,

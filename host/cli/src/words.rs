@@ -174,10 +174,22 @@ fn run_help(error: &RunError) -> Option<String> {
         RunError::Template { .. } => {
             "look at the roles of the conversation, at data.system, and at data.template-kwargs; the raw prompt format needs no template".into()
         }
+        RunError::Judge { .. } => {
+            "[judge] names the server as base-url, the model, and the variable of its key as api-key-env; `whet recipe explain` prints them".into()
+        }
+        RunError::UnknownComponent { .. } => {
+            "write one of those, `plugin/component` where several plugins have it; `whet plugin inspect` prints a plugin's components".into()
+        }
         RunError::NoRows { .. } => "raise data.max-prompt-tokens, or loosen the filters".into(),
         RunError::TooLong { .. } => "lower rollout.max-tokens or data.max-prompt-tokens".into(),
         RunError::TooManyFailures { .. } => {
             "`whet plugin run` repeats single samples; trajectories/ has those that were scored; raise limits or on-failure.abort-above if these failures are harmless".into()
+        }
+        RunError::Starved { .. } => {
+            "loosen the filter that drops most, take prompts that suit the model (neither too easy nor too hard), or raise rollout.samples-per-prompt or rollout.dynamic.max-attempts; `whet train RECIPE --resume` goes on from the last checkpoint".into()
+        }
+        RunError::NoSamples { .. } => {
+            "samples are files that end in .jsonl, as `whet train` writes them with log.trajectories".into()
         }
         RunError::EngineDied { .. } | RunError::EngineStalled { .. } => {
             "`whet train RECIPE --resume` goes on from the last checkpoint; lower rollout.kv-budget or rollout.max-running if memory ran out".into()

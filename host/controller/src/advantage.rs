@@ -1,19 +1,12 @@
-//! From rewards to what the trainer learns from: advantages, joined to the samples by id.
+//! What of a step can be learnt from, and the advantages that a plugin gives it, joined by id.
 
 use crate::RunError;
 use crate::plugins::Named;
 use crate::rollout::Answered;
 use std::collections::{HashMap, HashSet};
-use whet_algorithm::{Baseline, Scale, Singleton, group_relative};
 use whet_plugin_host::{AdvantagePlugin, Advantages, Batch};
 use whet_trainer::TrainSample;
-use whet_trajectory::{FinishReason, SampleId};
-
-/// Keeps the quotient by a standard deviation finite: a group whose rewards are all equal gets 0 anyway.
-const EPS: f64 = 1e-6;
-
-/// The advantage of every response token of a sample.
-pub type ByToken = HashMap<SampleId, Vec<f32>>;
+use whet_trajectory::FinishReason;
 
 /// The samples of a step that can be learnt from: those with a score, whose rollout was not cancelled.
 pub fn trainable(groups: &[Answered]) -> Vec<TrainSample> {
@@ -44,36 +37,6 @@ pub fn trainable(groups: &[Answered]) -> Vec<TrainSample> {
         }
     }
     samples
-}
-
-/// Group-relative advantages by the recipe's scale, one per sample.
-pub fn native(groups: &[Answered], scale: whet_recipe::Scale) -> HashMap<SampleId, f64> {
-    let (mut ids, mut rewards, mut members) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, answered) in groups.iter().enumerate() {
-        for (completion, judgement) in answered.completions.iter().zip(&answered.judgements) {
-            if let Some(reward) = judgement.reward() {
-                ids.push(completion.id.clone());
-                rewards.push(reward);
-                members.push(number as u32);
-            }
-        }
-    }
-    let scale = match scale {
-        whet_recipe::Scale::Group => Scale::Group { eps: EPS },
-        whet_recipe::Scale::Batch => Scale::Batch { eps: EPS },
-        whet_recipe::Scale::None => Scale::None,
-    };
-    let advantages = group_relative(&rewards, &members, Baseline::Mean, scale, Singleton::Zero);
-    ids.into_iter().zip(advantages).collect()
-}
-
-/// Gives every sample the native advantage of its group, on every response token.
-pub fn apply_native(samples: &mut [TrainSample], groups: &[Answered], scale: whet_recipe::Scale) {
-    let advantages = native(groups, scale);
-    for sample in samples {
-        let advantage = advantages.get(&sample.id).copied().unwrap_or(0.0) as f32;
-        sample.advantages[sample.prompt_len..].fill(advantage);
-    }
 }
 
 /// Gives every sample the advantages that the plugin computes.

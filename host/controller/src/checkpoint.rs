@@ -3,7 +3,7 @@
 //! A checkpoint is filled in `checkpoints/.writing-…`, every file is flushed to the disk, a manifest with
 //! the size and checksum of every file is written last, and the folder is renamed to `step-000010`. One
 //! that does not match its manifest (a torn disk, a kill within deletion) counts as not there, and the one
-//! before it is used. Nothing here knows what the files hold.
+//! before it is used. Of the files only the smallest is known here, the progress.
 
 use crate::RunError;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
+const PROGRESS: &str = "progress.json";
 const WRITING: &str = ".writing-";
 const LEAVING: &str = ".leaving-";
 
@@ -30,6 +31,31 @@ pub struct Saved {
     pub step: u64,
     /// Its folder.
     pub path: PathBuf,
+}
+
+/// Where a run stands beside its weights: `progress.json` of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Prompts used, in the order of the data; dynamic sampling uses more of them than it trains on.
+    pub position: u64,
+    /// Weight of the KL penalty, which may follow the divergence.
+    pub kl_coefficient: f64,
+}
+
+impl Progress {
+    /// Writes it into the folder of a checkpoint.
+    pub fn save(&self, dir: &Path) -> Result<(), RunError> {
+        let path = dir.join(PROGRESS);
+        let text = serde_json::to_string(self).map_err(io::Error::from);
+        text.and_then(|text| fs::write(&path, text)).map_err(RunError::write(&path))
+    }
+
+    /// Reads it from there.
+    pub fn load(dir: &Path) -> Result<Self, RunError> {
+        let path = dir.join(PROGRESS);
+        let text = fs::read(&path).map_err(RunError::read(&path))?;
+        serde_json::from_slice(&text).map_err(|e| RunError::Malformed { path, reason: e.to_string() })
+    }
 }
 
 /// What `manifest.json` says.

@@ -7,11 +7,13 @@
 //! tensorboard/           the same, as events
 //! trajectories/          every sample of every step
 //! plugins.jsonl          what plugins logged
+//! judge-cache.jsonl      what judges answered
 //! evals/                 every answer of every evaluation
 //! checkpoints/           what a run resumes from
 //! ```
 
 use crate::RunError;
+use crate::judges::JudgeRecord;
 use crate::plugins::PluginRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,6 +50,9 @@ pub struct Manifest {
     pub prompts: String,
     /// Every plugin.
     pub plugins: Vec<PluginRecord>,
+    /// Every judge that plugins may ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeRecord>,
 }
 
 impl Directory {
@@ -80,9 +85,7 @@ impl Directory {
     pub fn record(&self, recipe: &Recipe, manifest: &Manifest, resume: bool) -> Result<(), RunError> {
         let path = self.path.join(MANIFEST);
         if resume && path.exists() {
-            let text = fs::read(&path).map_err(RunError::read(&path))?;
-            let before: Manifest = serde_json::from_slice(&text)
-                .map_err(|e| RunError::Malformed { path: path.clone(), reason: e.to_string() })?;
+            let before = recorded_manifest(&self.path)?;
             let mut keys = changed_plugins(&before.plugins, &manifest.plugins);
             if before.prompts != manifest.prompts {
                 keys.push("the rows of data.train".to_owned());
@@ -102,6 +105,18 @@ impl Directory {
         let keys = changed_keys(&before, recipe);
         if keys.is_empty() { Ok(()) } else { Err(RunError::RecipeChanged { dir: self.path.clone(), keys }) }
     }
+}
+
+/// Whether `dir` is a run directory.
+pub fn is_run(dir: &Path) -> bool {
+    dir.join(RECIPE).exists()
+}
+
+/// What the run in `dir` recorded about its origin.
+pub fn recorded_manifest(dir: &Path) -> Result<Manifest, RunError> {
+    let path = dir.join(MANIFEST);
+    let text = fs::read(&path).map_err(RunError::read(&path))?;
+    serde_json::from_slice(&text).map_err(|e| RunError::Malformed { path, reason: e.to_string() })
 }
 
 /// The recipe of the run in `dir`.
@@ -138,10 +153,21 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), RunError> {
     fs::rename(&aside, path).map_err(RunError::write(path))
 }
 
+/// What decides a judge's answers; the rest is how and where it is asked.
+const JUDGED_BY: [&str; 3] = ["route", "model", "extra"];
+
 /// Keys in which two recipes differ so that one cannot go on where the other stopped. What is logged,
-/// measured and kept may change; so may the number of steps, unless the learning rate depends on it.
+/// measured and kept may change; so may the number of steps, unless the learning rate depends on it, and
+/// where a judge is and how fast it may be asked.
 fn changed_keys(before: &Recipe, now: &Recipe) -> Vec<String> {
-    let value = |recipe: &Recipe| serde_json::to_value(recipe).unwrap_or_default();
+    let value = |recipe: &Recipe| {
+        let mut value = serde_json::to_value(recipe).unwrap_or_default();
+        let judges = value.get_mut("judge").and_then(Value::as_array_mut);
+        for judge in judges.into_iter().flatten().filter_map(Value::as_object_mut) {
+            judge.retain(|key, _| JUDGED_BY.contains(&key.as_str()));
+        }
+        value
+    };
     let mut keys = Vec::new();
     differences("", &value(before), &value(now), &mut keys);
     let constant = now.train.schedule == Schedule::Constant;

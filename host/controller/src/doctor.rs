@@ -44,6 +44,11 @@ pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<S
     let mut findings = Vec::new();
     let plugins = check(&mut findings, "plugins", explain, || setup::start_plugins(recipe, None));
     if let Some((_, plugins)) = &plugins {
+        findings.extend(recipe.judge.iter().map(|judge| {
+            let key =
+                judge.api_key_env.as_ref().map_or("no key".into(), |name| format!("the key of `{name}`"));
+            fine("judge", format!("`{}` is `{}` at {}, with {key}", judge.route, judge.model, judge.base_url))
+        }));
         findings.extend(plugins.records.iter().map(|record| {
             let grants = if record.grants.is_empty() { "none".to_owned() } else { record.grants.join(", ") };
             let digest = record.digest.get(..19).unwrap_or(&record.digest);
@@ -179,6 +184,11 @@ fn odd_words(kind: &WarningKind) -> String {
 
 /// Gives every label to the rewards as if the model had answered exactly that.
 fn label_findings(subject: &str, rows: &[Row], plugins: &Plugins) -> Finding {
+    if plugins.scorer.asks_others() {
+        let message =
+            "labels are not graded: a reward asks a judge or a server, which would cost what a run does";
+        return fine(subject, message.into());
+    }
     let (mut graded, mut full, mut failures) = (0, 0, Vec::new());
     let mut best = f64::NEG_INFINITY;
     let mut rewards = Vec::new();

@@ -114,6 +114,29 @@ pub enum RunError {
     /// A plugin's file is not there.
     #[error(transparent)]
     NoPlugin(#[from] whet_plugin_host::FindError),
+    /// A judge cannot be asked.
+    #[error("judge `{route}`: {reason}")]
+    Judge {
+        /// Its route.
+        route: String,
+        /// Why. Never holds any of a key.
+        reason: String,
+    },
+    /// The answers that a judge gave before cannot be used.
+    #[error(transparent)]
+    JudgeCache(#[from] whet_judge::CacheError),
+    /// A weight or a gate names a component that no plugin has, or that several have.
+    #[error("{key} names the component `{name}`, which {}; there are: {}", if *several { "several plugins have" } else { "no plugin has" }, known.join(", "))]
+    UnknownComponent {
+        /// The recipe's key.
+        key: String,
+        /// As the recipe has it.
+        name: String,
+        /// Several plugins have it.
+        several: bool,
+        /// Those that there are.
+        known: Vec<String>,
+    },
     /// A plugin was not admitted.
     #[error("{role} plugin `{name}`: {source}")]
     PluginLoad {
@@ -148,6 +171,40 @@ pub enum RunError {
         abort_above: f64,
         /// The most frequent failure.
         example: String,
+    },
+    /// Dynamic sampling found too few groups to train on.
+    #[error(
+        "step {step} starved: {found} of {wanted} groups passed the filters in {attempts} attempts with {asked} prompts{}{}",
+        if dropped.is_empty() { "" } else { "; " },
+        dropped.join(", ")
+    )]
+    Starved {
+        /// The step.
+        step: u64,
+        /// Groups that a step trains on.
+        wanted: usize,
+        /// Groups that passed, or that a filter spared.
+        found: usize,
+        /// Prompts asked.
+        asked: usize,
+        /// Attempts made.
+        attempts: usize,
+        /// Which filter dropped how many groups for which reason, the most frequent first.
+        dropped: Vec<String>,
+    },
+    /// The estimator normalises a reward component that the reward does not have.
+    #[error("no sample has the reward component `{name}`; there are {}", known.join(", "))]
+    NoComponent {
+        /// As the recipe names it.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// A folder holds no stored samples.
+    #[error("`{}` holds no samples", folder.display())]
+    NoSamples {
+        /// The folder.
+        folder: PathBuf,
     },
     /// The rollout engine reported an error.
     #[error("rollout engine: {0}")]

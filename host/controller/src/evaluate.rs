@@ -3,7 +3,7 @@
 use crate::policy::Judgement;
 use crate::prompt::Prompt;
 use crate::report::record;
-use crate::rollout::{Answered, Ask, roll_out};
+use crate::rollout::{Answered, Ask, all_groups, roll_out};
 use crate::score::Scorer;
 use crate::{RunError, Stop, seed};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Evaluation {
             })
             .collect();
         console.phase("eval", asks.len() * self.samples);
-        let rollout = roll_out(engine, asks, &self.sampling, scorer, console, Some(stop));
+        let rollout = roll_out(engine, asks, &self.sampling, scorer, console, Some(stop), &mut all_groups);
         console.end_phase();
         let Some(rollout) = rollout? else { return Ok(None) };
         let mut metrics = metrics(&rollout.groups);

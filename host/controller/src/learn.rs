@@ -1,14 +1,27 @@
 //! The training half of a step: what was answered and kept becomes advantages, losses and updates.
 //!
-//! Knows nothing of how the samples were asked for.
+//! Knows nothing of how the samples were asked for. In order: log-probabilities that something needs
+//! before the first update, rewards shaped, advantages ([`crate::estimate`] or a plugin), advantages
+//! shaped, updates ([`crate::loss`]).
 
-use crate::advantage::{apply_native, apply_plugin, trainable};
-use crate::rollout::Answered;
+use crate::advantage::{apply_plugin, trainable};
+use crate::estimate::{Answer, Tokens, estimate};
+use crate::rollout::{Answered, Ask, all_groups, roll_out};
 use crate::step::Roles;
-use crate::{RunError, options};
+use crate::{RunError, loss, options, policy};
 use std::collections::{HashMap, HashSet};
+use whet_algorithm::shaping::{self, AdaptiveKl};
+use whet_algorithm::{Guard, Variance, whiten};
+use whet_observe::Console;
+use whet_recipe::{Algorithm, Estimator, Placement, Whiten};
 use whet_trainer::{LossMetrics, StepMetrics, TrainSample, Which};
-use whet_trajectory::{GroupId, SampleId};
+use whet_trajectory::{FinishReason, GroupId, SampleId};
+
+/// Keeps the quotient by the deviation of whitened advantages finite, as verl and slime.
+const EPS: f64 = 1e-8;
+
+/// The divergence from the reference where it is taken off the rewards.
+const KL: &str = "kl/reference";
 
 /// What a step has learnt, and from what.
 #[derive(Debug, Default)]
@@ -19,50 +32,278 @@ pub struct Learnt {
     pub losses: Vec<LossMetrics>,
     /// One per optimiser update.
     pub updates: Vec<StepMetrics>,
+    /// Numbers that only this recipe's algorithm has, by metric.
+    pub numbers: Vec<(&'static str, f64)>,
+}
+
+/// What the algorithm needs to know of the samples before the first update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Needs {
+    /// The trainer's log-probabilities.
+    old: bool,
+    /// The sums of squared probabilities too.
+    squares: bool,
+    /// The reference's log-probabilities.
+    reference: bool,
+}
+
+impl Needs {
+    fn of(algorithm: &Algorithm, plugin: bool) -> Needs {
+        let several = algorithm.epochs * algorithm.minibatches > 1;
+        let penalty = algorithm.kl.coefficient > 0.0;
+        let in_reward = penalty && algorithm.kl.placement == Placement::Reward;
+        let squares = !plugin && matches!(algorithm.estimator, Estimator::Otb { .. });
+        let compares = !plugin && matches!(algorithm.estimator, Estimator::Distillation { .. });
+        // With one update and nothing else that asks, the losses compute both in passing.
+        Needs {
+            old: several || in_reward || squares || compares,
+            squares,
+            reference: in_reward || (penalty && several),
+        }
+    }
 }
 
 impl Roles {
     /// Updates the trainer with the groups of a step. Until the first update, an error leaves it as it was.
-    pub fn learn_from(&mut self, kept: &[Answered]) -> Result<Learnt, RunError> {
+    pub fn learn_from(&mut self, kept: &[Answered], console: &Console) -> Result<Learnt, RunError> {
         let mut samples = trainable(kept);
-        let updates = self.recipe.algorithm.epochs * self.recipe.algorithm.minibatches;
-        self.fill_logprobs(&mut samples, updates > 1)?;
+        if samples.is_empty() {
+            return Ok(Learnt::default());
+        }
+        let needs = Needs::of(&self.recipe.algorithm, self.plugins.advantage.is_some());
+        let squares = self.fill_logprobs(&mut samples, needs)?;
+        let mut numbers = Vec::new();
         match &self.plugins.advantage {
-            None => apply_native(&mut samples, kept, self.recipe.algorithm.scale),
-            Some(plugin) if !samples.is_empty() => apply_plugin(&mut samples, kept, plugin)?,
-            Some(_) => {}
+            None => self.apply_estimator(&mut samples, kept, squares, console, &mut numbers)?,
+            Some(plugin) => apply_plugin(&mut samples, kept, plugin)?,
+        }
+        shape_advantages(&mut samples, &self.recipe.algorithm);
+        if self.recipe.algorithm.overlong.filter {
+            numbers.push(("overlong/filtered", leave_out_cut_off(&mut samples, kept) as f64));
         }
         let advantages = samples.iter().map(|s| (s.id.clone(), mean_advantage(s))).collect();
         let (losses, updates) = self.learn(&samples)?;
-        Ok(Learnt { advantages, losses, updates })
+        self.steer_kl(&losses, samples.len(), &mut numbers);
+        Ok(Learnt { advantages, losses, updates, numbers })
     }
 
-    /// The trainer's log-probs before the first of several updates, and the reference's, so that each is
-    /// computed once. With one update the losses compute both in passing.
-    fn fill_logprobs(&self, samples: &mut [TrainSample], several: bool) -> Result<(), RunError> {
-        if !several || samples.is_empty() {
-            return Ok(());
+    /// The trainer's log-probs before the first update, and the reference's, where something needs them; returns
+    /// `Σ p²` by sample and token where asked for.
+    fn fill_logprobs(&self, samples: &mut [TrainSample], needs: Needs) -> Result<Vec<Vec<f64>>, RunError> {
+        let temperature = loss::temperature(&self.recipe);
+        let mut squares = Vec::new();
+        if needs.squares {
+            let found = self.trainer.distributions(samples, temperature, true)?;
+            for (sample, found) in samples.iter_mut().zip(found) {
+                sample.old_logprobs = Some(found.log_prob.iter().map(|&p| p as f32).collect());
+                squares.push(found.squares);
+            }
+        } else if needs.old {
+            let old = self.trainer.logprobs(samples, Which::Policy, temperature)?;
+            for (sample, logprobs) in samples.iter_mut().zip(old) {
+                sample.old_logprobs = Some(logprobs);
+            }
         }
-        let loss = options::loss(&self.recipe);
-        let old = self.trainer.logprobs(samples, Which::Policy, loss.temperature)?;
-        for (sample, logprobs) in samples.iter_mut().zip(old) {
-            sample.old_logprobs = Some(logprobs);
-        }
-        if loss.kl.is_some() {
-            let reference = self.trainer.logprobs(samples, Which::Reference, loss.temperature)?;
+        if needs.reference {
+            let reference = self.trainer.logprobs(samples, Which::Reference, temperature)?;
             for (sample, logprobs) in samples.iter_mut().zip(reference) {
                 sample.reference_logprobs = Some(logprobs);
+            }
+        }
+        Ok(squares)
+    }
+
+    /// Gives every sample the advantages of the recipe's estimator.
+    fn apply_estimator(
+        &self,
+        samples: &mut [TrainSample],
+        kept: &[Answered],
+        squares: Vec<Vec<f64>>,
+        console: &Console,
+        numbers: &mut Vec<(&'static str, f64)>,
+    ) -> Result<(), RunError> {
+        let algorithm = &self.recipe.algorithm;
+        let greedy = match algorithm.estimator {
+            Estimator::Remax => Some(self.greedy_rewards(kept, console)?),
+            _ => None,
+        };
+        let columns = match algorithm.estimator {
+            Estimator::Gdpo { .. } => self.columns(kept)?,
+            _ => Vec::new(),
+        };
+        let place: HashMap<&SampleId, usize> = samples.iter().enumerate().map(|(n, s)| (&s.id, n)).collect();
+        let (mut answers, mut of_sample) = (Vec::new(), vec![None; samples.len()]);
+        for (number, answered) in kept.iter().enumerate() {
+            for (completion, judgement) in answered.completions.iter().zip(&answered.judgements) {
+                let Some(reward) = judgement.reward() else { continue };
+                let baseline = greedy.as_ref().map_or(Some(0.0), |g| g.get(&answered.ask.group).copied());
+                // Without a score of the greedy answer there is nothing to compare with.
+                let Some(baseline) = baseline else { continue };
+                let sample = place.get(&completion.id).copied();
+                if let Some(sample) = sample {
+                    of_sample[sample] = Some(answers.len());
+                }
+                answers.push(Answer {
+                    group: number as u32,
+                    reward: self.shaped(reward, completion.tokens.len()),
+                    components: columns.iter().map(|column| column.value(judgement)).collect(),
+                    greedy: baseline,
+                    length: completion.tokens.len(),
+                    tokens: sample.map(|n| self.tokens(&samples[n], squares.get(n))),
+                });
+            }
+        }
+        let weights: Vec<f64> = columns.iter().map(|c| c.weight).collect();
+        let estimated = estimate(&algorithm.estimator, &answers, &weights);
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        if algorithm.reward_clip > 0.0 || algorithm.overlong.penalty > 0.0 {
+            numbers.push(("reward/shaped", mean(answers.iter().map(|a| a.reward).collect())));
+        }
+        if let Some(greedy) = &greedy {
+            numbers.push(("reward/greedy", mean(greedy.values().copied().collect())));
+        }
+        if self.in_reward() {
+            // The mean over answers of each one's mean, in nats per token.
+            let of = |t: &Tokens| {
+                let trained = t.mask.iter().filter(|&&m| m).count().max(1) as f64;
+                t.penalty.iter().sum::<f64>() / self.kl_coefficient / trained
+            };
+            numbers.push((KL, mean(answers.iter().filter_map(|a| a.tokens.as_ref()).map(of).collect())));
+        }
+        for (sample, answer) in samples.iter_mut().zip(of_sample) {
+            let prompt = sample.prompt_len;
+            match answer {
+                Some(answer) => {
+                    let found = estimated.advantages[answer].iter();
+                    sample.advantages[prompt..].iter_mut().zip(found).for_each(|(slot, a)| *slot = *a as f32);
+                }
+                None => sample.loss_mask.fill(false),
             }
         }
         Ok(())
     }
 
+    /// What estimators read of a sample's response tokens.
+    fn tokens(&self, sample: &TrainSample, squares: Option<&Vec<f64>>) -> Tokens {
+        let from = sample.prompt_len;
+        let wide = |list: &Option<Vec<f32>>| -> Vec<f64> {
+            list.iter().flat_map(|l| &l[from..]).map(|&p| f64::from(p)).collect()
+        };
+        let mask = sample.loss_mask[from..].to_vec();
+        let log_prob = wide(&sample.old_logprobs);
+        let mut penalty = Vec::new();
+        if self.in_reward() {
+            let estimator = loss::kl(&self.recipe.algorithm.kl);
+            let pairs = log_prob.iter().zip(wide(&sample.reference_logprobs)).zip(&mask);
+            let one = |((&p, q), &m): ((&f64, f64), &bool)| {
+                if m { self.kl_coefficient * estimator.value(p, q) } else { 0.0 }
+            };
+            penalty = pairs.map(one).collect();
+        }
+        let squares = squares.map_or_else(Vec::new, |s| s[from..].to_vec());
+        Tokens { mask, penalty, log_prob, squares, values: Vec::new(), teacher: Vec::new() }
+    }
+
+    /// The reward as the recipe shapes it.
+    fn shaped(&self, reward: f64, length: usize) -> f64 {
+        let algorithm = &self.recipe.algorithm;
+        let bound = if algorithm.reward_clip > 0.0 { algorithm.reward_clip } else { f64::INFINITY };
+        let reward = shaping::clip(&[reward], bound)[0];
+        if algorithm.overlong.penalty == 0.0 {
+            return reward;
+        }
+        let longest = self.recipe.rollout.max_tokens;
+        let buffer = algorithm.overlong.buffer.unwrap_or(longest / 5).max(1);
+        shaping::overlong(reward, length, longest, buffer, algorithm.overlong.penalty, true)
+    }
+
+    /// The reward of the greedy answer to every group's prompt, where it has one.
+    fn greedy_rewards(
+        &self,
+        kept: &[Answered],
+        console: &Console,
+    ) -> Result<HashMap<GroupId, f64>, RunError> {
+        let mut asked = HashMap::new();
+        let asks: Vec<Ask> = kept
+            .iter()
+            .map(|answered| {
+                let group = GroupId(format!("{}/greedy", answered.ask.group));
+                asked.insert(group.clone(), answered.ask.group.clone());
+                Ask { group, prompt: answered.ask.prompt.clone(), seeds: vec![0] }
+            })
+            .collect();
+        let sampling = options::greedy(&self.recipe);
+        let scorer = &self.plugins.scorer;
+        let rollout = roll_out(&*self.engine, asks, &sampling, scorer, console, None, &mut all_groups)?;
+        let Some(rollout) = rollout else { return Err(RunError::EngineDied { missing: 0, all: 0 }) };
+        policy::check_failures(
+            rollout.groups.iter().flat_map(|g| &g.judgements),
+            self.recipe.on_failure.abort_above,
+        )?;
+        let reward = |answered: &Answered| {
+            let reward = answered.judgements.first()?.reward()?;
+            let length = answered.completions.first()?.tokens.len();
+            Some((asked.get(&answered.ask.group)?.clone(), self.shaped(reward, length)))
+        };
+        Ok(rollout.groups.iter().filter_map(reward).collect())
+    }
+
+    /// The parts of the reward that are normalised each by itself: the components that the recipe weighs, or a
+    /// reward as a whole where it weighs none.
+    fn columns(&self, kept: &[Answered]) -> Result<Vec<Column>, RunError> {
+        let rewards = &self.plugins.scorer.rewards;
+        let mut columns = Vec::new();
+        for reward in rewards {
+            let prefix = if rewards.len() == 1 { String::new() } else { format!("{}/", reward.name) };
+            if reward.weights.is_empty() {
+                columns.push(Column { name: prefix.clone(), whole: true, weight: reward.weight });
+            }
+            columns.extend(reward.weights.iter().map(|(name, weight)| Column {
+                name: format!("{prefix}{name}"),
+                whole: false,
+                weight: reward.weight * weight,
+            }));
+        }
+        let judgements = || kept.iter().flat_map(|g| &g.judgements);
+        for column in &columns {
+            if !judgements().any(|j| column.value(j).is_finite()) {
+                let mut known: Vec<String> =
+                    judgements().flat_map(|j| j.components()).map(|c| c.name.clone()).collect();
+                known.sort();
+                known.dedup();
+                return Err(RunError::NoComponent { name: column.name.clone(), known });
+            }
+        }
+        Ok(columns)
+    }
+
+    fn in_reward(&self) -> bool {
+        let kl = &self.recipe.algorithm.kl;
+        kl.coefficient > 0.0 && kl.placement == Placement::Reward
+    }
+
+    /// Moves the coefficient of the divergence, where the recipe says so.
+    fn steer_kl(&mut self, losses: &[LossMetrics], sequences: usize, numbers: &mut Vec<(&'static str, f64)>) {
+        let kl = &self.recipe.algorithm.kl;
+        if kl.coefficient == 0.0 {
+            return;
+        }
+        numbers.push(("kl/coefficient", self.kl_coefficient));
+        let Some(adaptive) = kl.adaptive else { return };
+        let in_reward = numbers.iter().find(|(name, _)| *name == KL).map(|(_, kl)| *kl);
+        let in_loss = losses.iter().map(|l| l.kl).sum::<f64>() / losses.len().max(1) as f64;
+        let mut controller =
+            AdaptiveKl { beta: self.kl_coefficient, target: adaptive.target, horizon: adaptive.horizon };
+        controller.update(in_reward.unwrap_or(in_loss), sequences);
+        self.kl_coefficient = controller.beta;
+    }
+
     fn learn(&mut self, samples: &[TrainSample]) -> Result<(Vec<LossMetrics>, Vec<StepMetrics>), RunError> {
         let (mut losses, mut updates) = (Vec::new(), Vec::new());
-        if samples.is_empty() {
-            return Ok((losses, updates));
+        let mut loss = loss::loss(&self.recipe);
+        if let Some(term) = &mut loss.kl {
+            term.coefficient = self.kl_coefficient;
         }
-        let loss = options::loss(&self.recipe);
         for _ in 0..self.recipe.algorithm.epochs {
             for part in minibatches(samples, self.recipe.algorithm.minibatches) {
                 losses.push(self.trainer.forward_backward(part, &loss)?);
@@ -71,6 +312,63 @@ impl Roles {
         }
         Ok((losses, updates))
     }
+}
+
+/// A part of the reward.
+#[derive(Clone, Debug, PartialEq)]
+struct Column {
+    /// A component's name, or what the names of all of a reward's begin with.
+    name: String,
+    /// Whether it is the sum of all of a reward's components.
+    whole: bool,
+    /// Its factor in the sum.
+    weight: f64,
+}
+
+impl Column {
+    /// NaN where the sample has no such part.
+    fn value(&self, judgement: &policy::Judgement) -> f64 {
+        let own = judgement.components().iter().filter(|c| match self.whole {
+            true => c.name.starts_with(&self.name),
+            false => c.name == self.name,
+        });
+        let values: Vec<f64> = own.map(|c| c.value).collect();
+        if values.is_empty() { f64::NAN } else { values.iter().sum() }
+    }
+}
+
+/// Whitens and bounds advantages as the recipe says.
+fn shape_advantages(samples: &mut [TrainSample], algorithm: &Algorithm) {
+    let variance = match algorithm.whiten {
+        Whiten::None => None,
+        Whiten::Sample => Some((Variance::Sample, Guard::AddToVariance(EPS))),
+        Whiten::Population => Some((Variance::Population, Guard::LeastVariance(EPS))),
+    };
+    if let Some((variance, guard)) = variance {
+        let values: Vec<f64> = samples.iter().flat_map(|s| &s.advantages).map(|&a| f64::from(a)).collect();
+        let mask: Vec<bool> = samples.iter().flat_map(|s| &s.loss_mask).copied().collect();
+        let mut whitened = whiten(&values, &mask, variance, guard).into_iter();
+        for slot in samples.iter_mut().flat_map(|s| &mut s.advantages) {
+            *slot = whitened.next().unwrap_or(0.0) as f32;
+        }
+    }
+    if algorithm.advantage_clip > 0.0 {
+        let bound = algorithm.advantage_clip as f32;
+        samples.iter_mut().flat_map(|s| &mut s.advantages).for_each(|a| *a = a.clamp(-bound, bound));
+    }
+}
+
+/// Takes answers that were cut off out of the loss; returns how many.
+fn leave_out_cut_off(samples: &mut [TrainSample], kept: &[Answered]) -> usize {
+    let completions = kept.iter().flat_map(|g| &g.completions);
+    let cut: HashSet<&SampleId> =
+        completions.filter(|c| c.finish == FinishReason::Length).map(|c| &c.id).collect();
+    let mut count = 0;
+    for sample in samples.iter_mut().filter(|s| cut.contains(&s.id)) {
+        sample.loss_mask.fill(false);
+        count += 1;
+    }
+    count
 }
 
 /// Cuts samples into at most `parts` runs of whole groups, as even as the number of groups allows.

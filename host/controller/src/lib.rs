@@ -1,20 +1,25 @@
 //! Wires roles into a run: steps, data order, weights from trainer to engine, checkpoints, resume.
 //!
 //! Knows nothing of HTTP or of the command line. One file per concern: [`train`] drives [`step`]s; a step
-//! asks ([`rollout`]), scores ([`score`], [`policy`]), learns ([`learn`], [`advantage`]), and hands weights
-//! over ([`sync`]). Results are joined on sample ids throughout.
+//! asks and filters ([`gather`], [`rollout`]), scores ([`score`], [`policy`]), learns ([`learn`],
+//! [`advantage`]), and hands weights over ([`sync`]). Results are joined on sample ids throughout.
 
 pub mod advantage;
 pub mod checkpoint;
 pub mod directory;
 pub mod doctor;
+pub mod estimate;
 pub mod evaluate;
+pub mod gather;
+pub mod judges;
 pub mod learn;
+pub mod loss;
 pub mod options;
 pub mod plugins;
 pub mod policy;
 pub mod prompt;
 pub mod report;
+pub mod rescore;
 pub mod rollout;
 pub mod saved;
 pub mod score;

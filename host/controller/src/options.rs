@@ -1,12 +1,9 @@
 //! The recipe's words in the words of the crates that do the work.
 
 use tch::{Device, Kind};
-use whet_algorithm::{Correction, Kl, KlEstimator, Reduction};
-use whet_recipe::{CorrectionKind, Dtype, Recipe};
+use whet_recipe::{Dtype, Recipe};
 use whet_rollout::{EngineOptions, Sampling};
-use whet_trainer::{
-    AdamW, Decay, KlTerm, LoraOptions, LossOptions, Objective, OldPolicy, Ratio, Schedule, TrainOptions,
-};
+use whet_trainer::{AdamW, Decay, LoraOptions, Schedule, TrainOptions};
 
 /// Models below this many weights compute in fp32 where the recipe leaves it open: they are too small to
 /// gain from bf16, and are what exactness is tested on.
@@ -71,38 +68,9 @@ pub fn evaluation_sampling(recipe: &Recipe) -> Sampling {
     }
 }
 
-/// The loss.
-pub fn loss(recipe: &Recipe) -> LossOptions {
-    let algorithm = &recipe.algorithm;
-    let kl = (algorithm.kl.coefficient > 0.0).then(|| KlTerm {
-        estimator: match algorithm.kl.estimator {
-            whet_recipe::KlEstimator::K1 => KlEstimator::plain(Kl::K1),
-            whet_recipe::KlEstimator::K2 => KlEstimator::plain(Kl::K2),
-            whet_recipe::KlEstimator::K3 => KlEstimator::bounded(Kl::K3),
-        },
-        coefficient: algorithm.kl.coefficient,
-    });
-    LossOptions {
-        old: OldPolicy::Trainer,
-        ratio: Ratio { clamp_log: Some(20.0), ..Ratio::default() },
-        objective: Objective::Clip {
-            low: algorithm.clip_low,
-            high: algorithm.clip_high,
-            dual: None,
-            cap: None,
-        },
-        kl,
-        correction: match algorithm.correction.kind {
-            CorrectionKind::None => None,
-            CorrectionKind::Tis => Some(Correction::truncated(algorithm.correction.cap)),
-        },
-        reduction: match algorithm.reduction {
-            whet_recipe::Reduction::TokenMean => Reduction::TokenMean,
-            whet_recipe::Reduction::SeqMeanTokenMean => Reduction::SequenceMeanTokenMean,
-        },
-        // Greedy rollouts have no tempered distribution; the model's own is the nearest.
-        temperature: if recipe.rollout.temperature > 0.0 { recipe.rollout.temperature } else { 1.0 },
-    }
+/// How the greedy answer that a baseline needs is drawn.
+pub fn greedy(recipe: &Recipe) -> Sampling {
+    Sampling { temperature: 0.0, top_p: 1.0, top_k: 0, min_p: 0.0, ..sampling(recipe) }
 }
 
 /// The trainer.

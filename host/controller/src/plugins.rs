@@ -1,6 +1,7 @@
 //! The plugins of a run: found, admitted, and written down.
 
 use crate::RunError;
+use crate::policy::Gate;
 use crate::score::{Reward, Scorer};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -54,8 +55,15 @@ pub fn load_plugins(host: &Host, recipe: &Recipe) -> Result<Plugins, RunError> {
             name: admitted.name(),
             weight: reward.weight,
             weights: reward.weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
+            combine: reward.combine,
+            gates: Vec::new(),
             plugin: host.reward(&admitted.bytes, &admitted.terms).map_err(|e| admitted.refused(e))?,
         });
+    }
+    check_weights(&rewards)?;
+    for (i, reward) in recipe.reward.iter().enumerate() {
+        let gates = reward.gate.iter().map(|gate| resolve(gate, &rewards));
+        rewards[i].gates = gates.collect::<Result<_, _>>()?;
     }
     let mut filters = Vec::new();
     for filter in &recipe.filter {
@@ -73,6 +81,53 @@ pub fn load_plugins(host: &Host, recipe: &Recipe) -> Result<Plugins, RunError> {
     };
     let scorer = Scorer { rewards, retries: recipe.on_failure.retries };
     Ok(Plugins { scorer, filters, advantage, records })
+}
+
+/// Every component of every reward, by its full name.
+fn components(rewards: &[Reward]) -> Vec<(usize, String, String)> {
+    let of = |(i, reward): (usize, &Reward)| {
+        let names = reward.plugin.descriptor().components.iter();
+        names.map(|c| (i, format!("{}/{c}", reward.name), c.clone())).collect::<Vec<_>>()
+    };
+    rewards.iter().enumerate().flat_map(of).collect()
+}
+
+/// A weight for a component that the plugin does not have would silently do nothing.
+fn check_weights(rewards: &[Reward]) -> Result<(), RunError> {
+    for reward in rewards {
+        let known = &reward.plugin.descriptor().components;
+        if let Some((name, _)) = reward.weights.iter().find(|(name, _)| !known.contains(name)) {
+            return Err(RunError::UnknownComponent {
+                key: format!("reward.weights of `{}`", reward.name),
+                name: name.clone(),
+                several: false,
+                known: known.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Finds the component that a gate means: by its full name, or by its own where only one plugin has it.
+fn resolve(gate: &whet_recipe::Gate, rewards: &[Reward]) -> Result<Gate, RunError> {
+    let all = components(rewards);
+    let fits =
+        |(_, full, short): &&(usize, String, String)| *full == gate.component || *short == gate.component;
+    let found: Vec<_> = all.iter().filter(fits).collect();
+    match found.as_slice() {
+        [(reward, _, component)] => Ok(Gate {
+            reward: *reward,
+            component: component.clone(),
+            comparison: gate.comparison,
+            value: gate.value,
+        }),
+        found => Err(RunError::UnknownComponent {
+            key: "reward.gate".into(),
+            name: gate.component.clone(),
+            several: !found.is_empty(),
+            known: all.into_iter().map(|(_, full, _)| full).collect(),
+        }),
+    }
 }
 
 /// A component that was read, and the terms on which it is to run.
@@ -129,7 +184,9 @@ fn terms(plugin: &PluginUse, recipe: &Recipe) -> Result<Use, LoadError> {
         grants: Grants::parse(grants).map_err(|e| LoadError::Config(e.to_string()))?,
         limits: Limits {
             time: plugin.limits.time.0,
+            wait: plugin.limits.wait.0,
             memory: usize::try_from(plugin.limits.memory.0).unwrap_or(usize::MAX),
+            store_bytes: usize::try_from(plugin.limits.store.0).unwrap_or(usize::MAX),
             ..Limits::default()
         },
         pin: pin.map_err(|e| LoadError::Config(e.to_string()))?,

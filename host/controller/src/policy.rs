@@ -6,6 +6,7 @@
 
 use crate::RunError;
 use std::collections::BTreeMap;
+use whet_recipe::{Combine, Comparison};
 use whet_trajectory::{Component, Failure, Grade, Outcome};
 
 /// What one reward plugin said about a sample, and how it counts.
@@ -17,8 +18,25 @@ pub struct Verdict<'a> {
     pub weight: f64,
     /// Factors of its components; 1 where silent.
     pub weights: &'a [(String, f64)],
+    /// How its reward enters the total.
+    pub combine: Combine,
+    /// What must hold for its reward to count.
+    pub gates: &'a [Gate],
     /// What it said.
     pub outcome: Outcome,
+}
+
+/// A condition on a component of a sample's rewards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate {
+    /// Which of the rewards has the component, in the recipe's order.
+    pub reward: usize,
+    /// The component, by its plugin's name for it.
+    pub component: String,
+    /// How it compares with `value` where the condition holds.
+    pub comparison: Comparison,
+    /// A finite number.
+    pub value: f64,
 }
 
 /// A sample's reward and what it was made of.
@@ -26,7 +44,7 @@ pub struct Verdict<'a> {
 pub enum Judgement {
     /// It counts.
     Scored {
-        /// The weighted sum.
+        /// The sum of the weighted rewards times the factors, each 0 where its gate is closed.
         reward: f64,
         /// Component values before weights; `plugin/name` where several plugins judge.
         components: Vec<Component>,
@@ -69,21 +87,21 @@ impl Judgement {
     }
 }
 
-/// Joins what all rewards said about one sample: a failure outweighs "unscorable", which outweighs scores.
+/// Joins what all rewards said about one sample: a failure outweighs "unscorable", which outweighs scores,
+/// also where a gate would make the reward 0.
 pub fn judge(verdicts: Vec<Verdict<'_>>) -> Judgement {
     let alone = verdicts.len() == 1;
     let named = |plugin: &str, text: String| if alone { text } else { format!("{plugin}: {text}") };
-    let (mut total, mut components, mut notes) = (0.0, Vec::new(), Vec::new());
+    let total = total(&verdicts);
+    let (mut components, mut notes) = (Vec::new(), Vec::new());
     let mut unscorable = None;
     for verdict in verdicts {
-        let reward = verdict.outcome.reward(verdict.weights);
         match verdict.outcome {
             Outcome::Failed(failure) => return Judgement::Failed(failure),
             Outcome::Unscorable { reason } => {
                 unscorable.get_or_insert_with(|| named(verdict.plugin, reason));
             }
             Outcome::Scored(Grade { components: parts, note, .. }) => {
-                total += verdict.weight * reward.unwrap_or(0.0);
                 components.extend(parts.into_iter().map(|c| Component {
                     name: if alone { c.name } else { format!("{}/{}", verdict.plugin, c.name) },
                     value: c.value,
@@ -95,11 +113,41 @@ pub fn judge(verdicts: Vec<Verdict<'_>>) -> Judgement {
     if let Some(reason) = unscorable {
         return Judgement::Unscorable { reason };
     }
-    // Finite components and weights may still overflow; the sum is then no number to learn from.
-    if !total.is_finite() {
-        return Judgement::Unscorable { reason: "the weighted sum of the rewards is not finite".into() };
+    let reward = match total {
+        Ok(reward) => reward,
+        Err(reason) => return Judgement::Unscorable { reason },
+    };
+    Judgement::Scored { reward, components, note: (!notes.is_empty()).then(|| notes.join("; ")) }
+}
+
+/// `sum of weight * reward` over what is added, times `weight * reward` of each factor; a reward whose gate
+/// is closed counts as 0. Only meant where every reward is scored.
+fn total(verdicts: &[Verdict<'_>]) -> Result<f64, String> {
+    let (mut sum, mut product) = (None::<f64>, 1.0);
+    for verdict in verdicts {
+        let open = verdict.gates.iter().map(|gate| is_open(gate, verdicts)).collect::<Result<Vec<_>, _>>()?;
+        let reward = match open.iter().all(|open| *open) {
+            true => verdict.weight * verdict.outcome.reward(verdict.weights).unwrap_or(0.0),
+            false => 0.0,
+        };
+        match verdict.combine {
+            Combine::Sum => sum = Some(sum.unwrap_or(0.0) + reward),
+            Combine::Product => product *= reward,
+        }
     }
-    Judgement::Scored { reward: total, components, note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    let total = sum.unwrap_or(1.0) * product;
+    // Finite components and weights may still overflow; that is then no number to learn from.
+    if total.is_finite() { Ok(total) } else { Err("the rewards together are not finite".into()) }
+}
+
+/// Whether the condition holds. Without its component there is no telling.
+fn is_open(gate: &Gate, verdicts: &[Verdict<'_>]) -> Result<bool, String> {
+    let parts = verdicts.get(gate.reward).map(|verdict| &verdict.outcome);
+    let Some(Outcome::Scored(grade)) = parts else { return Ok(false) };
+    match grade.components.iter().find(|c| c.name == gate.component) {
+        Some(component) => Ok(gate.comparison.holds(component.value, gate.value)),
+        None => Err(format!("the sample has no component `{}`, which a gate asks for", gate.component)),
+    }
 }
 
 /// Stops the run when more than `abort_above` of the samples have no score because a plugin failed.
@@ -138,6 +186,8 @@ mod tests {
             plugin: if plugin == "a" { "a" } else { "b" },
             weight,
             weights: &[],
+            combine: Combine::Sum,
+            gates: &[],
             outcome: Outcome::Scored(grade),
         }
     }
@@ -158,6 +208,57 @@ mod tests {
         assert_eq!(reward, 1.25);
         assert_eq!(components.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["a/correct", "b/short"]);
         assert_eq!(note.as_deref(), Some("a: correct is 1; b: short is 0.5"));
+    }
+
+    fn gate(reward: usize, component: &str, comparison: Comparison, value: f64) -> Gate {
+        Gate { reward, component: component.into(), comparison, value }
+    }
+
+    #[test]
+    fn factors_multiply_the_sum_of_the_rest() {
+        let factor = |value| Verdict { combine: Combine::Product, ..scored("b", 0.5, "ok", value) };
+        let sum = || scored("a", 2.0, "correct", 3.0);
+        assert_eq!(judge(vec![sum(), factor(1.0), scored("a", 1.0, "more", 4.0)]).reward(), Some(5.0));
+        assert_eq!(judge(vec![factor(0.0), sum()]).reward(), Some(0.0));
+        assert_eq!(judge(vec![factor(1.0), factor(3.0)]).reward(), Some(0.75), "nothing is added");
+    }
+
+    #[test]
+    fn a_reward_counts_where_its_gates_are_open() {
+        let open = [gate(1, "ok", Comparison::AtLeast, 1.0)];
+        let gated = |ok| {
+            vec![Verdict { gates: &open, ..scored("a", 1.0, "correct", 2.0) }, scored("b", 0.5, "ok", ok)]
+        };
+        assert_eq!(judge(gated(1.0)).reward(), Some(2.5));
+        assert_eq!(judge(gated(0.0)).reward(), Some(0.0));
+        let two = [gate(1, "ok", Comparison::AtLeast, 1.0), gate(0, "correct", Comparison::Below, 2.0)];
+        let both =
+            vec![Verdict { gates: &two, ..scored("a", 1.0, "correct", 2.0) }, scored("b", 0.5, "ok", 1.0)];
+        assert_eq!(judge(both).reward(), Some(0.5));
+        let factor = Verdict { gates: &open, combine: Combine::Product, ..scored("a", 1.0, "correct", 2.0) };
+        assert_eq!(judge(vec![factor, scored("b", 1.0, "ok", 0.0)]).reward(), Some(0.0));
+    }
+
+    #[test]
+    fn a_gate_without_its_component_cannot_be_decided() {
+        let gates = [gate(0, "missing", Comparison::AtLeast, 1.0)];
+        let joined = judge(vec![Verdict { gates: &gates, ..scored("a", 1.0, "correct", 2.0) }]);
+        assert!(
+            matches!(&joined, Judgement::Unscorable { reason } if reason.contains("`missing`")),
+            "{joined:?}"
+        );
+    }
+
+    #[test]
+    fn a_closed_gate_hides_no_failure() {
+        let closed = [gate(0, "correct", Comparison::AtLeast, 1.0)];
+        let failed = Verdict {
+            outcome: Outcome::Failed(failure("unavailable")),
+            gates: &closed,
+            ..scored("b", 1.0, "x", 0.0)
+        };
+        let joined = judge(vec![scored("a", 1.0, "correct", 0.0), failed]);
+        assert_eq!(joined, Judgement::Failed(failure("unavailable")));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a step looked like: as metrics, as the statistics that alerts read, as trajectory lines.
 
+use crate::gather::Gathered;
 use crate::policy::Judgement;
 use crate::rollout::Answered;
-use crate::setup::Tally;
 use crate::sync::Sync;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use whet_observe::{
@@ -17,16 +17,16 @@ use whet_trajectory::{FinishReason, SampleId};
 pub struct StepReport {
     /// The step, counted from 1.
     pub step: u64,
-    /// All groups, also those that a filter dropped.
-    pub groups: Vec<Answered>,
-    /// Groups that filters dropped, by reason.
-    pub dropped: Tally,
+    /// The groups, and which of them were trained on.
+    pub gathered: Gathered,
     /// Advantage of each sample that was trained on: the mean over its tokens.
     pub advantages: HashMap<SampleId, f64>,
     /// One per loss that was differentiated.
     pub losses: Vec<LossMetrics>,
     /// One per optimiser update.
     pub updates: Vec<StepMetrics>,
+    /// Numbers that only the recipe's algorithm has, by metric.
+    pub numbers: Vec<(&'static str, f64)>,
     /// What handing over the weights did, if there was an update.
     pub sync: Option<Sync>,
     /// Passes over the data that are behind the run.
@@ -72,17 +72,17 @@ impl StepReport {
     }
 
     fn judgements(&self) -> impl Iterator<Item = &Judgement> {
-        self.groups.iter().flat_map(|g| &g.judgements)
+        self.gathered.groups.iter().flat_map(|g| &g.judgements)
     }
 
     fn completions(&self) -> impl Iterator<Item = &Completion> {
-        self.groups.iter().flat_map(|g| &g.completions)
+        self.gathered.groups.iter().flat_map(|g| &g.completions)
     }
 
     /// Groups of two or more scores, and how many of them have unequal ones.
     fn variance(&self) -> (usize, usize) {
         let mut counts = (0, 0);
-        for group in &self.groups {
+        for group in &self.gathered.groups {
             let rewards: Vec<f64> = group.judgements.iter().filter_map(Judgement::reward).collect();
             if rewards.len() >= 2 {
                 counts.0 += 1;
@@ -124,13 +124,18 @@ impl StepReport {
         }
         let (groups, varied) = self.variance();
         put("group/with_variance", if groups == 0 { 0.0 } else { varied as f64 / groups as f64 });
-        put("group/dropped", self.dropped.iter().map(|(_, n)| n).sum::<usize>() as f64);
-        for (reason, count) in &self.dropped {
+        put("group/sampled", self.gathered.groups.len() as f64);
+        put("group/trained", self.gathered.chosen.len() as f64);
+        put("group/spared", self.gathered.spared as f64);
+        put("group/dropped", self.gathered.dropped.iter().map(|(_, n)| n).sum::<usize>() as f64);
+        for (reason, count) in &self.gathered.dropped {
             put(&format!("group/dropped/{reason}"), *count as f64);
         }
 
         let lengths: Vec<f64> = self.completions().map(|c| c.tokens.len() as f64).collect();
         let tokens: f64 = lengths.iter().sum();
+        put("rollout/attempts", self.gathered.attempts as f64);
+        put("rollout/discarded", self.gathered.discarded as f64);
         put("rollout/samples", lengths.len() as f64);
         put("rollout/tokens", tokens);
         put("rollout/length", mean(lengths.iter().copied()));
@@ -148,6 +153,7 @@ impl StepReport {
             put("loss/ratio_mean", over(|l| l.ratio_mean));
             put("loss/correction_mean", over(|l| l.correction_mean));
             put("loss/correction_fraction", over(|l| l.correction_fraction));
+            put("loss/rejected", over(|l| l.rejected));
             put("train/entropy", over(|l| l.entropy));
             put("train/tokens", self.losses.iter().map(|l| l.tokens).sum::<usize>() as f64);
             put("train/computed", self.losses.iter().map(|l| l.computed).sum::<usize>() as f64);
@@ -155,6 +161,9 @@ impl StepReport {
             put("logprob/difference_mean", over(|l| l.mismatch_mean));
             put("logprob/difference_max", self.drift_max());
             put("logprob/kl", over(|l| l.mismatch_kl));
+        }
+        for (name, value) in &self.numbers {
+            put(name, *value);
         }
         if let Some(last) = self.updates.last() {
             put("train/grad_norm", mean(self.updates.iter().map(|u| u.grad_norm)));
@@ -196,8 +205,8 @@ impl StepReport {
         let samples = self.judgements().count();
         let responses = tally_notes(self.completions().map(|c| c.text.as_str()));
         let labels: HashSet<&str> =
-            self.groups.iter().filter_map(|g| g.ask.prompt.label.as_deref()).collect();
-        let prompts: HashSet<usize> = self.groups.iter().map(|g| g.ask.prompt.row).collect();
+            self.gathered.groups.iter().filter_map(|g| g.ask.prompt.label.as_deref()).collect();
+        let prompts: HashSet<usize> = self.gathered.groups.iter().map(|g| g.ask.prompt.row).collect();
         // A truncated distribution is not the trainer's, so no difference is too large.
         let truncated = sampling.top_p < 1.0 || sampling.top_k > 0 || sampling.min_p > 0.0;
         let drift_limit = match (truncated || sampling.temperature == 0.0, fp32) {
@@ -240,13 +249,13 @@ impl StepReport {
 
     /// The lines of the step's trajectory file.
     pub fn records(&self) -> Vec<SampleRecord> {
-        self.groups.iter().flat_map(|g| record(self.step, g, Some(&self.advantages))).collect()
+        self.gathered.groups.iter().flat_map(|g| record(self.step, g, Some(&self.advantages))).collect()
     }
 
     /// The first samples of as many groups, for people to look at: of each the best and another one.
     pub fn shown(&self, count: usize) -> Vec<Shown> {
         let mut shown = Vec::new();
-        for group in &self.groups {
+        for group in &self.gathered.groups {
             let rank = |k: &usize| group.judgements[*k].reward().unwrap_or(f64::NEG_INFINITY);
             let best = (0..group.judgements.len()).max_by(|a, b| rank(a).total_cmp(&rank(b)).then(b.cmp(a)));
             let other = best.map(|b| usize::from(b == 0)).filter(|o| *o < group.judgements.len());

@@ -6,11 +6,13 @@ use crate::prompt::Prompt;
 use crate::score::Scorer;
 use crate::{RunError, Stop};
 use std::collections::HashMap;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use whet_observe::Console;
-use whet_rollout::{Completion, Engine, Request, Sampling};
+use whet_rollout::{Completion, Engine, EngineError, Request, Sampling};
 use whet_trajectory::{Group, GroupId, Message, Role, Sample, SampleId};
 
 /// The engine may be silent for so long before the run gives up on it. A response takes seconds; one step
@@ -42,18 +44,30 @@ pub struct Answered {
     pub judgements: Vec<Judgement>,
 }
 
-/// All prompts answered, in the order in which they were asked, and how long that took.
+/// Prompts answered, in the order in which they were asked, and how long that took.
 #[derive(Debug)]
 pub struct Rollout {
-    /// One per prompt.
+    /// One per prompt; where the taker ended the rollout, the groups up to and with the one that ended it.
     pub groups: Vec<Answered>,
+    /// Responses asked for that are in no group: they were cancelled, or nobody needs them.
+    pub discarded: usize,
     /// Seconds until the last response.
     pub sampling_seconds: f64,
     /// Seconds from the last response to the last score.
     pub scoring_seconds: f64,
 }
 
-/// Answers and scores all `asks`. With `stop`, returns `None` soon after somebody asked the run to stop.
+/// Sees each group as soon as it and all before it are scored, always in the order of the asks. When it
+/// breaks, what lies behind is cancelled.
+pub type Taker<'a> = dyn FnMut(&Answered) -> Result<ControlFlow<()>, RunError> + 'a;
+
+/// Takes every group.
+pub fn all_groups(_: &Answered) -> Result<ControlFlow<()>, RunError> {
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Answers and scores `asks`, until all are or `taker` has enough. With `stop`, returns `None` soon after
+/// somebody asked the run to stop.
 pub fn roll_out(
     engine: &dyn Engine,
     asks: Vec<Ask>,
@@ -61,6 +75,7 @@ pub fn roll_out(
     scorer: &Scorer,
     console: &Console,
     stop: Option<&Stop>,
+    taker: &mut Taker<'_>,
 ) -> Result<Option<Rollout>, RunError> {
     let began = Instant::now();
     let total: usize = asks.iter().map(|a| a.seeds.len()).sum();
@@ -81,25 +96,33 @@ pub fn roll_out(
     }
     let mut waiting: Vec<Vec<Option<Completion>>> = asks.iter().map(|a| vec![None; a.seeds.len()]).collect();
     let answers = engine.submit(requests);
-    let (jobs, queue) = mpsc::channel::<(usize, Vec<Completion>)>();
+    let (jobs, queue) = mpsc::channel::<Job>();
     let queue = Mutex::new(queue);
-    let (scored, results) = mpsc::channel::<(usize, Vec<Completion>, Vec<Judgement>)>();
-    // Scoring shares the cores with sampling; two threads keep up with any engine on the same machine
-    // unless plugins wait for others, and then more threads would not use more cores.
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).clamp(1, 8);
+    let (scored, results) = mpsc::channel::<(Job, Vec<Judgement>)>();
+    let enough = AtomicBool::new(false);
+    // Scoring shares the cores with sampling. Where plugins wait for others, more groups wait at once.
+    let least = if scorer.asks_others() { 8 } else { 1 };
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).clamp(least, 8);
     std::thread::scope(|scope| {
+        // However this ends, nobody waits for scores that nobody will read.
+        let mut unread = CancelUnread(Some(scorer));
         for _ in 0..workers {
-            let (queue, scored, asks) = (&queue, scored.clone(), &asks);
+            let (queue, scored, asks, enough) = (&queue, scored.clone(), &asks, &enough);
             scope.spawn(move || {
-                while let Some((slot, completions)) = next_job(queue) {
-                    let judgements = scorer.score(&group_of(&asks[slot], &completions));
-                    if scored.send((slot, completions, judgements)).is_err() {
+                while let Some(job) = next_job(queue) {
+                    // Nobody needs what is still queued when the rollout has ended.
+                    if enough.load(Ordering::Relaxed) {
+                        continue;
+                    }
+                    let judgements = scorer.score(&group_of(&asks[job.0], &job.1));
+                    if scored.send((job, judgements)).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(scored);
+        let mut line = Line::new(&asks);
         let mut last = Instant::now();
         while !places.is_empty() {
             match answers.recv_timeout(GLANCE) {
@@ -129,32 +152,111 @@ pub fn roll_out(
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if stop.is_some_and(Stop::is_asked) {
-                for id in places.keys() {
-                    engine.cancel(id);
+            let mut ended = stop.is_some_and(Stop::is_asked);
+            let stopped = ended;
+            while !ended && let Ok(result) = results.try_recv() {
+                ended = line.put(result, taker)?.is_break();
+            }
+            if ended {
+                enough.store(true, Ordering::Relaxed);
+                cancel(engine, &answers, places, total)?;
+                if stopped {
+                    return Ok(None);
                 }
-                return Ok(None);
+                unread.0 = None;
+                return Ok(Some(line.rollout(began.elapsed().as_secs_f64(), 0.0)));
             }
         }
         drop(jobs);
+        // All that still runs is waited for.
+        unread.0 = None;
         let sampling_seconds = began.elapsed().as_secs_f64();
         let sampled = Instant::now();
-        let mut groups: Vec<Option<Answered>> = asks.iter().map(|_| None).collect();
         // Plugin calls have deadlines of their own; the channel closes when every worker has ended.
-        for (slot, completions, judgements) in results {
-            groups[slot] = Some(Answered { ask: asks[slot].clone(), completions, judgements });
+        for result in results {
+            if line.put(result, taker)?.is_break() {
+                enough.store(true, Ordering::Relaxed);
+                return Ok(Some(line.rollout(sampling_seconds, sampled.elapsed().as_secs_f64())));
+            }
         }
-        let scoring_seconds = sampled.elapsed().as_secs_f64();
-        let unscored = groups.iter().filter(|g| g.is_none()).count();
+        let unscored = asks.len() - line.done.len();
         if unscored > 0 {
             return Err(RunError::ScorerDied { missing: unscored, all: asks.len() });
         }
-        Ok(Some(Rollout {
-            groups: groups.into_iter().flatten().collect(),
-            sampling_seconds,
-            scoring_seconds,
-        }))
+        Ok(Some(line.rollout(sampling_seconds, sampled.elapsed().as_secs_f64())))
     })
+}
+
+/// A group to be scored: its place among the asks, and its responses.
+type Job = (usize, Vec<Completion>);
+
+/// Brings scored groups back into the order in which they were asked.
+struct Line<'a> {
+    asks: &'a [Ask],
+    /// Groups that are scored while one before them is not.
+    early: HashMap<usize, Answered>,
+    /// Groups that the taker has seen.
+    done: Vec<Answered>,
+}
+
+impl<'a> Line<'a> {
+    fn new(asks: &'a [Ask]) -> Self {
+        Line { asks, early: HashMap::new(), done: Vec::with_capacity(asks.len()) }
+    }
+
+    /// Takes one more scored group, and shows the taker every group whose turn it is.
+    fn put(
+        &mut self,
+        ((slot, completions), judgements): (Job, Vec<Judgement>),
+        taker: &mut Taker<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        self.early.insert(slot, Answered { ask: self.asks[slot].clone(), completions, judgements });
+        while let Some(next) = self.early.remove(&self.done.len()) {
+            self.done.push(next);
+            let flow = self.done.last().map_or(Ok(ControlFlow::Continue(())), |group| taker(group))?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn rollout(self, sampling_seconds: f64, scoring_seconds: f64) -> Rollout {
+        let left = &self.asks[self.done.len()..];
+        let discarded = left.iter().map(|ask| ask.seeds.len()).sum();
+        Rollout { groups: self.done, discarded, sampling_seconds, scoring_seconds }
+    }
+}
+
+/// Ends every sequence that is still in `places`, and waits until the engine has let go of each: what it
+/// samples next must not share a batch with them, or its numbers would depend on the moment of this call.
+fn cancel(
+    engine: &dyn Engine,
+    answers: &Receiver<Result<Completion, EngineError>>,
+    mut places: HashMap<SampleId, (usize, usize)>,
+    total: usize,
+) -> Result<(), RunError> {
+    for id in places.keys() {
+        engine.cancel(id);
+    }
+    while !places.is_empty() {
+        match answers.recv_timeout(PATIENCE) {
+            Ok(completion) => drop(places.remove(&completion?.id)),
+            Err(_) => return Err(RunError::EngineDied { missing: places.len(), all: total }),
+        }
+    }
+    Ok(())
+}
+
+/// Ends all scoring when it is dropped with a scorer in it.
+struct CancelUnread<'s>(Option<&'s Scorer>);
+
+impl Drop for CancelUnread<'_> {
+    fn drop(&mut self) {
+        if let Some(scorer) = self.0 {
+            scorer.cancel();
+        }
+    }
 }
 
 /// The id of the `k`-th response of a group.

@@ -1,9 +1,8 @@
 //! A run from its first to its last step: evaluations, checkpoints, resuming, stopping.
 
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, Progress};
 use crate::directory::{Directory, Manifest};
 use crate::evaluate::{Evaluation, comparisons};
-use crate::plugin_log::log_into;
 use crate::prompt::Prompt;
 use crate::setup::{self, LoadedModel, PromptSet};
 use crate::step::Roles;
@@ -77,7 +76,7 @@ impl Run {
         console: &Console,
     ) -> Result<Self, RunError> {
         // What can be wrong is tried in the order of its cost: plugins, data, model.
-        let (host, plugins) = setup::start_plugins(&recipe, Some(log_into(directory.path())))?;
+        let (host, plugins) = setup::start_plugins_of_run(&recipe, directory.path())?;
         let rows = setup::read_rows(&recipe)?;
         let model = setup::load_model(&recipe)?;
         let training = setup::training_prompts(&recipe, rows.train, &model.checkpoint, &plugins)?;
@@ -112,6 +111,8 @@ impl Run {
             host,
             prompts: training.prompts.clone(),
             order,
+            position: 0,
+            kl_coefficient: recipe.algorithm.kl.coefficient,
             probe,
             recipe,
         };
@@ -246,7 +247,12 @@ impl Run {
     fn save(&mut self) -> Result<(), RunError> {
         if self.saved != Some(self.done) {
             let trainer = &self.roles.trainer;
-            self.checkpoints.write(self.done, |dir| Ok(trainer.save(&dir.join("trainer"))?))?;
+            let progress =
+                Progress { position: self.roles.position, kl_coefficient: self.roles.kl_coefficient };
+            self.checkpoints.write(self.done, |dir| {
+                trainer.save(&dir.join("trainer"))?;
+                progress.save(dir)
+            })?;
             self.saved = Some(self.done);
         }
         Ok(())
@@ -272,6 +278,8 @@ fn take_up(roles: &mut Roles, checkpoints: &Checkpoints, console: &Console) -> R
         return Ok(0);
     };
     roles.trainer.load(&saved.path.join("trainer"))?;
+    let progress = Progress::load(&saved.path)?;
+    (roles.position, roles.kl_coefficient) = (progress.position, progress.kl_coefficient);
     roles.probe.hand_over(&*roles.engine, &roles.trainer, roles.trainer.version())?;
     console.say(&format!("  resumes after step {}", saved.step));
     Ok(saved.step)
@@ -319,6 +327,7 @@ fn manifest(
         rows: [training.prompts.len(), training.rows],
         prompts: digest(&training.prompts),
         plugins: plugins.to_vec(),
+        judges: crate::judges::records(recipe),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Scoring a group by every reward plugin.
 
-use crate::policy::{Judgement, Verdict, judge};
+use crate::policy::{Gate, Judgement, Verdict, judge};
 use whet_plugin_host::RewardPlugin;
+use whet_recipe::Combine;
 use whet_trajectory::{Failure, Group, Outcome};
 
 /// A reward plugin and its part in the total.
@@ -12,6 +13,10 @@ pub struct Reward {
     pub weight: f64,
     /// Factors of its components.
     pub weights: Vec<(String, f64)>,
+    /// How its reward enters the total.
+    pub combine: Combine,
+    /// What must hold for its reward to count.
+    pub gates: Vec<Gate>,
     /// The plugin.
     pub plugin: RewardPlugin,
 }
@@ -35,11 +40,23 @@ impl Scorer {
                 plugin: &reward.name,
                 weight: reward.weight,
                 weights: &reward.weights,
+                combine: reward.combine,
+                gates: &reward.gates,
                 outcome: outcomes.next().unwrap_or_else(missing_outcome),
             });
             judgements.push(judge(verdicts.collect()));
         }
         judgements
+    }
+
+    /// Whether scoring may wait for judges or servers.
+    pub fn asks_others(&self) -> bool {
+        self.rewards.iter().any(|reward| reward.plugin.asks_others())
+    }
+
+    /// Ends all scoring, now and later: nobody wants the results.
+    pub fn cancel(&self) {
+        self.rewards.iter().for_each(|reward| reward.plugin.cancel_all());
     }
 
     /// What one plugin says; repeated while its failures may pass. A repetition replaces only what failed.

@@ -1,10 +1,14 @@
 //! From a recipe to everything that a run needs in memory: model, plugins, prompts.
 
+use crate::judges::{ANSWERS, services};
+use crate::plugin_log::log_into;
 use crate::plugins::{Plugins, load_plugins};
 use crate::prompt::{Prompt, PromptStyle};
 use crate::{RunError, options};
+use std::path::Path;
 use std::sync::Arc;
 use tch::{Device, Kind};
+use whet_judge::Memory;
 use whet_model::Checkpoint;
 use whet_plugin_host::{Host, HostOptions, LogSink, user_cache_dir};
 use whet_recipe::data::Row;
@@ -60,9 +64,27 @@ pub fn load_source(source: &str, dtype: Dtype, device: Device) -> Result<LoadedM
     Ok(LoadedModel { checkpoint, kind, device })
 }
 
-/// Starts the plugin host and loads every plugin of the recipe; what they log goes to `log`.
+/// Starts the plugin host and loads every plugin of the recipe; what they log goes to `log`. Judges have
+/// answered nothing before.
 pub fn start_plugins(recipe: &Recipe, log: Option<LogSink>) -> Result<(Host, Plugins), RunError> {
-    let host = Host::new(HostOptions { cache_dir: user_cache_dir(), log, ..HostOptions::default() });
+    start(recipe, log, Memory::Fresh)
+}
+
+/// [`start_plugins`] for the run in `dir`, by the process that owns it: logs and judges' answers are kept there.
+pub fn start_plugins_of_run(recipe: &Recipe, dir: &Path) -> Result<(Host, Plugins), RunError> {
+    start(recipe, Some(log_into(dir)), Memory::Kept(&dir.join(ANSWERS)))
+}
+
+/// [`start_plugins`] with the answers that judges gave in the run in `dir`, which stays as it is: what was
+/// asked then has the same answer now, at no cost.
+pub fn start_plugins_again(recipe: &Recipe, dir: &Path) -> Result<(Host, Plugins), RunError> {
+    start(recipe, None, Memory::Recalled(&dir.join(ANSWERS)))
+}
+
+fn start(recipe: &Recipe, log: Option<LogSink>, memory: Memory<'_>) -> Result<(Host, Plugins), RunError> {
+    let services = services(recipe, memory)?;
+    let host =
+        Host::new(HostOptions { cache_dir: user_cache_dir(), log, services, ..HostOptions::default() });
     let plugins = load_plugins(&host, recipe)?;
     Ok((host, plugins))
 }

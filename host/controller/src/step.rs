@@ -1,23 +1,19 @@
-//! One training step: ask, score, choose, learn ([`crate::learn`]), hand over.
+//! One training step: gather ([`crate::gather`]), learn ([`crate::learn`]), hand over.
 
+use crate::RunError;
 use crate::learn::Learnt;
 use crate::plugins::Plugins;
 use crate::prompt::Prompt;
 use crate::report::{Seconds, StepReport};
-use crate::rollout::{Answered, Ask, group_of, roll_out};
-use crate::setup::{Tally, count};
 use crate::sync::Probe;
-use crate::{RunError, options, policy, seed};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use whet_observe::Console;
-use whet_plugin_host::{Host, ScoredGroup};
+use whet_plugin_host::Host;
 use whet_recipe::Recipe;
 use whet_recipe::data::Order;
 use whet_rollout::Engine;
 use whet_trainer::Trainer;
-use whet_trajectory::{Group, GroupId};
 
 /// Everything that takes part in a step.
 pub struct Roles {
@@ -35,6 +31,10 @@ pub struct Roles {
     pub prompts: Vec<Arc<Prompt>>,
     /// In which order.
     pub order: Order,
+    /// Place in that order after the last prompt that was used.
+    pub position: u64,
+    /// Weight of the KL penalty now; it moves where the recipe steers it.
+    pub kl_coefficient: f64,
     /// Proves that weights arrive.
     pub probe: Probe,
 }
@@ -43,20 +43,11 @@ impl Roles {
     /// Does step `step`, counted from 1. Until the first update, an error leaves the trainer as it was.
     pub fn step(&mut self, step: u64, console: &mut Console) -> Result<StepReport, RunError> {
         let began = Instant::now();
-        let asks = self.asks(step);
-        let sampling = options::sampling(&self.recipe);
-        console.phase("rollout", asks.len() * self.recipe.rollout.samples_per_prompt);
-        let rollout = roll_out(&*self.engine, asks, &sampling, &self.plugins.scorer, console, None);
-        console.end_phase();
-        // Without a stop the rollout always runs to its end.
-        let Some(rollout) = rollout? else { return Err(RunError::EngineDied { missing: 0, all: 0 }) };
-        let judgements = rollout.groups.iter().flat_map(|g| &g.judgements);
-        policy::check_failures(judgements, self.recipe.on_failure.abort_above)?;
+        let gathered = self.gather(step, console)?;
 
         console.phase("train", 1);
         let training = Instant::now();
-        let (kept, dropped) = self.filter_groups(&rollout.groups)?;
-        let Learnt { advantages, losses, updates } = self.learn_from(&kept)?;
+        let Learnt { advantages, losses, updates, numbers } = self.learn_from(&gathered.chosen(), console)?;
         let train = training.elapsed().as_secs_f64();
         let updated = updates.iter().any(|u| !u.skipped);
         let sync = match updated {
@@ -64,77 +55,24 @@ impl Roles {
             false => None,
         };
         console.end_phase();
-        let per_step = self.recipe.rollout.prompts_per_step as u64;
+        // Only now: a step that fails is asked again, from the same place.
+        self.position = gathered.position;
         Ok(StepReport {
             step,
-            groups: rollout.groups,
-            dropped,
             advantages,
             losses,
             updates,
+            numbers,
             sync,
-            epoch: (step * per_step) as f64 / self.prompts.len() as f64,
+            epoch: self.position as f64 / self.prompts.len() as f64,
             seconds: Seconds {
-                rollout: rollout.sampling_seconds,
-                reward: rollout.scoring_seconds,
+                rollout: gathered.sampling_seconds,
+                reward: gathered.scoring_seconds,
                 train,
                 sync: sync.map_or(0.0, |s| s.seconds),
                 step: began.elapsed().as_secs_f64(),
             },
+            gathered,
         })
-    }
-
-    /// The prompts of a step. A row that a small data set brings twice into one step makes two groups.
-    fn asks(&self, step: u64) -> Vec<Ask> {
-        let rollout = &self.recipe.rollout;
-        let count = rollout.prompts_per_step as u64;
-        let rows = self.order.rows((step - 1) * count..step * count);
-        let mut seen: HashMap<usize, usize> = HashMap::new();
-        let ask = |(slot, row): (usize, usize)| {
-            let prompt = self.prompts[row].clone();
-            let again = seen.entry(row).and_modify(|n| *n += 1).or_insert(0);
-            let again = if *again == 0 { String::new() } else { format!(".{again}") };
-            Ask {
-                group: GroupId(format!("step{step}/row{}{again}", prompt.row)),
-                prompt,
-                seeds: (0..rollout.samples_per_prompt)
-                    .map(|k| seed::sample(self.recipe.seed, step, slot, k))
-                    .collect(),
-            }
-        };
-        rows.into_iter().enumerate().map(ask).collect()
-    }
-
-    /// The groups that every filter keeps, and how many were dropped by which reason. Where none would be
-    /// left, those that a filter marked `keep-if-short` are used.
-    fn filter_groups(&self, all: &[Answered]) -> Result<(Vec<Answered>, Tally), RunError> {
-        let mut kept: Vec<&Answered> = all.iter().collect();
-        let mut dropped = Vec::new();
-        for filter in &self.plugins.filters {
-            if kept.is_empty() {
-                break;
-            }
-            let groups: Vec<Group> = kept.iter().map(|a| group_of(&a.ask, &a.completions)).collect();
-            let rewards: Vec<Vec<Option<f64>>> =
-                kept.iter().map(|a| a.judgements.iter().map(|j| j.reward()).collect()).collect();
-            let scored: Vec<ScoredGroup<'_>> =
-                groups.iter().zip(&rewards).map(|(group, rewards)| ScoredGroup { group, rewards }).collect();
-            let verdicts = filter.plugin.keep_groups(&scored).map_err(|error| RunError::PluginCall {
-                role: "filter",
-                name: filter.name.clone(),
-                failure: error.into(),
-            })?;
-            let short = !verdicts.iter().any(|v| v.keep);
-            let mut next = Vec::with_capacity(kept.len());
-            for (group, verdict) in kept.into_iter().zip(verdicts) {
-                if verdict.keep || (short && verdict.keep_if_short) {
-                    next.push(group);
-                } else {
-                    count(&mut dropped, &verdict.reason);
-                }
-            }
-            kept = next;
-        }
-        Ok((kept.into_iter().cloned().collect(), dropped))
     }
 }

@@ -7,7 +7,7 @@ use crate::error::ModelError;
 use crate::gguf::Gguf;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
-use crate::{gguf_tokenizer, hub, weights};
+use crate::{gguf_tokenizer, hub, scorer, weights};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -55,13 +55,35 @@ const CARRIED: [&str; 8] = [
 /// # Errors
 /// When something is missing, damaged or not supported; the message names file and remedy.
 pub fn load(source: &str, kind: Kind, device: Device) -> Result<Checkpoint, ModelError> {
+    load_as(source, Purpose::Causal, kind, device)
+}
+
+/// As [`load`], for a scalar head: a model that transformers' sequence classification saved, with one label, is
+/// taken too, and its head is among the weights as `score.weight`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_scored(source: &str, kind: Kind, device: Device) -> Result<Checkpoint, ModelError> {
+    load_as(source, Purpose::Scored, kind, device)
+}
+
+/// What a model is loaded for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To say which token comes next.
+    Causal,
+    /// To score.
+    Scored,
+}
+
+fn load_as(source: &str, purpose: Purpose, kind: Kind, device: Device) -> Result<Checkpoint, ModelError> {
     if let Some(name) = source.strip_prefix("hf://") {
         let folder = hub::fetch(name)?;
-        return load_folder(&folder, source, kind, device);
+        return load_folder(&folder, source, purpose, kind, device);
     }
     let path = Path::new(source);
     if path.is_dir() {
-        return load_folder(path, source, kind, device);
+        return load_folder(path, source, purpose, kind, device);
     }
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gguf")) {
         return load_gguf(path, source, kind, device);
@@ -81,7 +103,13 @@ pub fn load(source: &str, kind: Kind, device: Device) -> Result<Checkpoint, Mode
     Err(ModelError::Missing { path: path.to_owned(), help })
 }
 
-fn load_folder(folder: &Path, source: &str, kind: Kind, device: Device) -> Result<Checkpoint, ModelError> {
+fn load_folder(
+    folder: &Path,
+    source: &str,
+    purpose: Purpose,
+    kind: Kind,
+    device: Device,
+) -> Result<Checkpoint, ModelError> {
     let mut files = Files::default();
     for name in CARRIED {
         let path = folder.join(name);
@@ -99,10 +127,13 @@ fn load_folder(folder: &Path, source: &str, kind: Kind, device: Device) -> Resul
         ModelError::Missing { path: folder.join("config.json"), help: help.to_owned() }
     })?;
     let generation = files.json("generation_config.json", &origin("generation_config.json"))?;
-    let config = Config::from_json(&raw, generation.as_ref(), &origin("config.json"))?;
+    let scored = if purpose == Purpose::Scored { scorer::causal_form(&raw) } else { None };
+    let config =
+        Config::from_json(scored.as_ref().unwrap_or(&raw), generation.as_ref(), &origin("config.json"))?;
+    let head = scored.map(|_| scorer::head(&config));
     let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
     let template = files.template(&origin("tokenizer_config.json"))?;
-    let weights = weights::read(folder, &config, kind, device)?;
+    let weights = weights::read_with(folder, &config, head.into_iter().collect(), kind, device)?;
     Ok(Checkpoint { config, weights, tokenizer, template, origin: source.to_owned(), files })
 }
 
@@ -180,6 +211,39 @@ fn special_tokens(about: &Value) -> Map<String, Value> {
 
 fn pretty(value: &Value) -> Vec<u8> {
     format!("{value:#}\n").into_bytes()
+}
+
+impl Checkpoint {
+    /// The token that fills batches up, which a text does not end with: of `config.json`, else of
+    /// `tokenizer_config.json`.
+    pub fn padding(&self) -> Option<u32> {
+        let stated = self.config.raw.get("pad_token_id").and_then(Value::as_u64);
+        if let Some(id) = stated.and_then(|id| u32::try_from(id).ok()) {
+            return Some(id);
+        }
+        let about = self.files.json("tokenizer_config.json", "tokenizer_config.json").ok()??;
+        let token = about.get("pad_token")?;
+        self.tokenizer.id(token.as_str().or_else(|| token.get("content")?.as_str())?)
+    }
+}
+
+/// Writes a model with a scalar head as transformers' sequence classification reads it; else as [`save`].
+///
+/// * `padding`: [`Checkpoint::padding`], by which transformers finds the last token of a text
+///
+/// # Errors
+/// When something cannot be written.
+pub fn save_scored(
+    folder: &Path,
+    files: &Files,
+    weights: &Weights,
+    padding: Option<u32>,
+) -> Result<(), ModelError> {
+    let mut files = files.clone();
+    if let Some(config) = files.json("config.json", "config.json")? {
+        files.0.insert("config.json".into(), pretty(&scorer::classifier_form(&config, padding)));
+    }
+    save(folder, &files, weights)
 }
 
 /// Writes a model into a folder in the hub's layout: weights in safetensors, in their own kind, and

@@ -12,11 +12,12 @@ mod gguf_tokenizer;
 mod hub;
 mod packed;
 mod rope;
+mod scorer;
 mod template;
 mod tokenizer;
 mod weights;
 
-pub use checkpoint::{Checkpoint, Files, load, save};
+pub use checkpoint::{Checkpoint, Files, load, load_scored, save, save_scored};
 pub use config::{Config, Family, SUPPORTED};
 pub use decoder::{Decoder, Lora, Weights};
 pub use dequantise::GgmlType;

@@ -22,7 +22,18 @@ const SHARD: usize = 5_000_000_000;
 /// # Errors
 /// When a file is missing or damaged, or a tensor is missing, of another shape or an unusable type.
 pub fn read(folder: &Path, config: &Config, kind: Kind, device: Device) -> Result<Weights, ModelError> {
-    let mut wanted: BTreeMap<String, Vec<i64>> = config.tensors().into_iter().collect();
+    read_with(folder, config, Vec::new(), kind, device)
+}
+
+/// As [`read`], with the tensors `more` beside those of `config`.
+pub(crate) fn read_with(
+    folder: &Path,
+    config: &Config,
+    more: Vec<(String, Vec<i64>)>,
+    kind: Kind,
+    device: Device,
+) -> Result<Weights, ModelError> {
+    let mut wanted: BTreeMap<String, Vec<i64>> = config.tensors().into_iter().chain(more).collect();
     let mut weights = Weights::new();
     for file in files(folder, &wanted)? {
         let map = Mapped::open(&file).map_err(|e| ModelError::io("read", &file, e))?;

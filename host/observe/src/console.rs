@@ -156,12 +156,19 @@ impl Console {
             return;
         }
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("  {msg} {wide_bar:.dim} {pos}/{len}") {
+        if let Ok(style) = ProgressStyle::with_template("  {msg} {prefix} {wide_bar:.dim} {pos}/{len}") {
             bar.set_style(style);
         }
         bar.set_message(name.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
+    }
+
+    /// Says beside the bar how far its phase is, as in `rollout 5/8 groups`.
+    pub fn phase_note(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(text.to_owned());
+        }
     }
 
     /// Moves the bar by one.

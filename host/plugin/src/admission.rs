@@ -80,8 +80,17 @@ pub(crate) struct Surface {
     pub exports: Vec<String>,
     /// Kinds whose interface it exports.
     pub kinds: Vec<Kind>,
+    /// It exports `isolated`: each sample of a reward has a call of its own.
+    pub isolated: bool,
     /// Functions of all core modules.
     pub functions: u64,
+}
+
+impl Surface {
+    /// It imports a capability whose answers come from others.
+    pub fn asks(&self) -> bool {
+        self.imports.iter().any(|import| matches!(interface(import), Some("judge" | "http")))
+    }
 }
 
 /// Everything that can be said about bytes without compiling them: the kinds of plugin that they
@@ -292,7 +301,8 @@ fn walk(bytes: &[u8], caps: &AdmissionCaps) -> Result<Option<Surface>, LoadError
     }
     let kinds = Kind::ALL.into_iter().filter(|k| exports.iter().any(|e| interface(e) == Some(k.as_str())));
     let kinds = kinds.collect();
-    Ok(Some(Surface { imports, exports, kinds, functions: tally.functions }))
+    let isolated = exports.iter().any(|e| interface(e) == Some("isolated"));
+    Ok(Some(Surface { imports, exports, kinds, isolated, functions: tally.functions }))
 }
 
 /// Caps what makes the compiler's work more than linear: long bodies, wide branch tables, many calls

@@ -32,6 +32,15 @@ pub mod reward {
     });
 }
 
+pub mod isolated {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        inline: "package whet:host; world isolating { export whet:plugin/isolated@0.1.0; }",
+        world: "whet:host/isolating",
+        with: { "whet:plugin/types": super::base::whet::plugin::types },
+    });
+}
+
 pub mod filter {
     wasmtime::component::bindgen!({
         path: "../../wit",

@@ -2,7 +2,8 @@
 //! error by its name.
 //!
 //! Calls run on the caller's thread. The clock interrupts the guest; host functions do a bounded
-//! amount of work, so a call ends soon after its deadline without anyone waiting for it. Wasmtime
+//! amount of work, or wait for others within the call's time for waiting, so a call ends soon after its
+//! deadline without anyone waiting for it. Wasmtime
 //! refuses to enter an instance again after a trap, and whatever the guest left in memory goes with
 //! its store: nothing of a call is used for the next one.
 
@@ -11,7 +12,7 @@ use crate::bindings::base::{Base, BaseIndices, exports::whet::plugin::meta};
 use crate::log::sanitise;
 use crate::state::{CallState, Refused, Shared, Subject};
 use crate::stats::add;
-use crate::{CallError, LoadError, Profile};
+use crate::{CallError, Limits, LoadError, Profile};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -134,7 +135,9 @@ impl Guest {
         subject: Subject,
         function: impl FnOnce(&mut Store<CallState>, &Instance) -> Result<T, Fault>,
     ) -> Result<T, CallError> {
-        let _place = self.gate.enter(self.shared.limits.time).ok_or(CallError::PoolExhausted)?;
+        let Limits { time, wait, .. } = self.shared.limits;
+        let patience = if self.shared.asks { time.saturating_add(wait) } else { time };
+        let _place = self.gate.enter(patience).ok_or(CallError::PoolExhausted)?;
         let start = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| self.run_unguarded(subject, start, function)))
             .unwrap_or_else(|panic| Err(CallError::Host(panic_text(&*panic))));
@@ -184,6 +187,9 @@ impl Guest {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|context| {
             let state = context.data();
+            if state.shared.cancel.is_pulled() {
+                return Err(wasmtime::Error::new(CallError::Cancelled));
+            }
             if Instant::now() >= state.deadline {
                 return Err(wasmtime::Error::new(CallError::CpuTimeout(state.shared.limits.time)));
             }

@@ -1,13 +1,16 @@
 //! What the host does for a guest that asks: `log`, `random`, `store`, `judge`, `http`.
 //!
-//! These run on the guest's thread and cannot be interrupted, so none of them waits: each does a
-//! bounded amount of work and counts against the call's budget.
+//! These run on the guest's thread, where neither clock nor fuel can interrupt them. So each does a
+//! bounded amount of work and counts against the call's budget; `judge` and `http` wait for others, by
+//! a deadline that whoever answers them keeps, and what they wait is not the plugin's own time.
 
 use crate::CallError;
 use crate::bindings::base::whet::plugin::{http, judge, log, random, store};
+use crate::convert;
 use crate::log::{LINE_BYTES, LogLevel, LogLine, sanitise};
 use crate::state::CallState;
 use crate::store::Refusal;
+use whet_capability::{HttpError, HttpRequest, JudgeError, Question};
 
 /// Bytes kept of the last error line, for the message of a trap.
 const LAST_ERROR_BYTES: usize = 1 << 10;
@@ -42,8 +45,7 @@ impl log::Host for CallState {
         self.log_lines += 1;
         self.log_bytes += text.len();
         if let Some(sink) = &self.shared.sink {
-            let loading = || self.shared.digest.to_string();
-            let plugin = self.shared.name.get().cloned().unwrap_or_else(loading);
+            let plugin = self.shared.plugin();
             sink(&LogLine { plugin: &plugin, subject: self.subject.name(), level, text: &text });
         }
         Ok(())
@@ -89,15 +91,59 @@ impl store::Host for CallState {
 }
 
 impl judge::Host for CallState {
-    fn chat(&mut self, _: judge::Request) -> wasmtime::Result<Result<judge::Reply, judge::JudgeError>> {
-        spend(&mut self.calls.judge, self.shared.limits.host_calls, "judge")?;
-        Ok(Err(judge::JudgeError::Denied("this host has no judge".into())))
+    fn chat(&mut self, asked: judge::Request) -> wasmtime::Result<Result<judge::Reply, judge::JudgeError>> {
+        spend(&mut self.calls.judge, self.shared.limits.requests, "judge")?;
+        let question = Question {
+            messages: convert::messages_from(asked.messages, &mut self.table)?,
+            max_tokens: asked.max_tokens,
+            temperature: asked.temperature,
+        };
+        let answer = self.wait_for(|shared, call| {
+            let Some(route) = shared.grants.route(asked.route.as_deref()) else {
+                return Err(JudgeError::Denied("the recipe does not grant this judge".into()));
+            };
+            match &shared.services.judge {
+                Some(judge) => judge.chat(route, &question, call),
+                None => Err(JudgeError::Denied("this host has no judge".into())),
+            }
+        });
+        Ok(match answer {
+            Ok(reply) => Ok(judge::Reply {
+                text: reply.text,
+                input_tokens: reply.input_tokens,
+                output_tokens: reply.output_tokens,
+            }),
+            Err(JudgeError::Denied(why)) => Err(judge::JudgeError::Denied(why)),
+            Err(JudgeError::OverBudget) => Err(judge::JudgeError::OverBudget),
+            Err(JudgeError::TimedOut) => Err(judge::JudgeError::TimedOut),
+            Err(JudgeError::Upstream(why)) => Err(judge::JudgeError::Upstream(why)),
+        })
     }
 }
 
 impl http::Host for CallState {
-    fn fetch(&mut self, _: http::Request) -> wasmtime::Result<Result<http::Response, http::HttpError>> {
-        spend(&mut self.calls.http, self.shared.limits.host_calls, "http")?;
-        Ok(Err(http::HttpError::Denied("this host makes no requests for plugins".into())))
+    fn fetch(&mut self, asked: http::Request) -> wasmtime::Result<Result<http::Response, http::HttpError>> {
+        spend(&mut self.calls.http, self.shared.limits.requests, "http")?;
+        let request =
+            HttpRequest { method: asked.method, url: asked.url, headers: asked.headers, body: asked.body };
+        let Some(left) = self.http_bytes_left.checked_sub(request.body.len()) else {
+            let limit = self.shared.limits.http_bytes as u64;
+            return Err(wasmtime::Error::new(CallError::HostQuota { capability: "http", limit }));
+        };
+        let most = left.min(self.shared.limits.response_bytes);
+        let answer = self.wait_for(|shared, call| match &shared.services.http {
+            Some(http) => http.fetch(&request, &shared.hosts, most, call),
+            None => Err(HttpError::Denied("this host makes no requests for plugins".into())),
+        });
+        self.http_bytes_left = left.saturating_sub(answer.as_ref().map_or(0, |answer| answer.body.len()));
+        Ok(match answer {
+            Ok(answer) => {
+                Ok(http::Response { status: answer.status, headers: answer.headers, body: answer.body })
+            }
+            Err(HttpError::Denied(why)) => Err(http::HttpError::Denied(why)),
+            Err(HttpError::TimedOut) => Err(http::HttpError::TimedOut),
+            Err(HttpError::TooLarge) => Err(http::HttpError::TooLarge),
+            Err(HttpError::Failed(why)) => Err(http::HttpError::Failed(why)),
+        })
     }
 }

@@ -1,9 +1,9 @@
-//! From the run's vocabulary to the contract's types.
+//! From the run's vocabulary to the contract's types, and back for what a plugin asks a judge.
 
 use crate::bindings::base::whet::plugin::types as wit;
 use crate::media::HostMedia;
 use wasmtime::component::ResourceTable;
-use whet_trajectory::{FinishReason, Group, Media, Message, Part, Role, Sample};
+use whet_trajectory::{FinishReason, Group, Media, Message, Part, Role, Sample, ToolCall};
 
 /// A group with all its samples, or with `only` one of them.
 pub(crate) fn group(
@@ -91,5 +91,38 @@ fn sample(sample: &Sample, table: &mut ResourceTable) -> wasmtime::Result<wit::S
             .iter()
             .map(|c| wit::Component { name: c.name.clone(), value: c.value })
             .collect(),
+    })
+}
+
+/// A conversation that a plugin wrote; the media that it gives away leave the call's table.
+pub(crate) fn messages_from(
+    messages: Vec<wit::Message>,
+    table: &mut ResourceTable,
+) -> wasmtime::Result<Vec<Message>> {
+    messages.into_iter().map(|m| message_from(m, table)).collect()
+}
+
+fn message_from(message: wit::Message, table: &mut ResourceTable) -> wasmtime::Result<Message> {
+    let call = |c: wit::ToolCall| ToolCall { id: c.id, name: c.name, arguments: c.arguments };
+    Ok(Message {
+        role: match message.role {
+            wit::Role::System => Role::System,
+            wit::Role::User => Role::User,
+            wit::Role::Assistant => Role::Assistant,
+            wit::Role::Tool => Role::Tool,
+        },
+        content: message.content.into_iter().map(|p| part_from(p, table)).collect::<Result<_, _>>()?,
+        tool_calls: message.tool_calls.into_iter().map(call).collect(),
+        tool_call_id: message.tool_call_id,
+    })
+}
+
+fn part_from(part: wit::Part, table: &mut ResourceTable) -> wasmtime::Result<Part> {
+    let mut take = |media| table.delete(media).map(|HostMedia(media)| media);
+    Ok(match part {
+        wit::Part::Text(text) => Part::Text(text),
+        wit::Part::Image(media) => Part::Image(take(media)?),
+        wit::Part::Audio(media) => Part::Audio(take(media)?),
+        wit::Part::Video(media) => Part::Video(take(media)?),
     })
 }

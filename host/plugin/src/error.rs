@@ -225,6 +225,9 @@ pub enum CallError {
     /// The host gave a batch whose columns do not fit each other.
     #[error("the batch is inconsistent: {0}")]
     BadBatch(String),
+    /// The run ended while the plugin was at work.
+    #[error("the call was cancelled")]
+    Cancelled,
     /// The host itself broke.
     #[error("the plugin host failed: {0}")]
     Host(String),
@@ -260,6 +263,7 @@ impl CallError {
             CallError::BadSpan(_) => "bad-span",
             CallError::BadReason(_) => "bad-reason",
             CallError::BadBatch(_) => "bad-batch",
+            CallError::Cancelled => "cancelled",
             CallError::Host(_) => "host",
         }
     }
@@ -267,7 +271,9 @@ impl CallError {
     /// Whose fault it is.
     pub fn attribution(&self) -> Attribution {
         match self {
-            CallError::PoolExhausted | CallError::BadBatch(_) | CallError::Host(_) => Attribution::Host,
+            CallError::PoolExhausted | CallError::BadBatch(_) | CallError::Cancelled | CallError::Host(_) => {
+                Attribution::Host
+            }
             CallError::Unavailable(_) => Attribution::Upstream,
             _ => Attribution::Plugin,
         }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use whet_capability::AllowedHost;
 
 /// One capability, as a recipe writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,10 +20,11 @@ pub enum Grant {
         /// The only route allowed; all of them when absent.
         route: Option<String>,
     },
-    /// `http:HOST`: requests to that host and no other.
+    /// `http:HOST`: requests to that host and no other; `http-local:HOST` even where its name leads to
+    /// this machine or a private network.
     Http {
-        /// Host name in lower case, with `:port` if the recipe names one.
-        host: String,
+        /// The host, with `:port` if the recipe names one.
+        host: AllowedHost,
     },
 }
 
@@ -30,7 +32,9 @@ pub enum Grant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
     /// No capability has this name.
-    #[error("`{0}` is not a grant: write `random`, `store`, `judge`, `judge:ROUTE` or `http:HOST`")]
+    #[error(
+        "`{0}` is not a grant: write `random`, `store`, `judge`, `judge:ROUTE`, `http:HOST` or `http-local:HOST`"
+    )]
     Unknown(String),
     /// Every plugin may log.
     #[error("`log` needs no grant: every plugin may write to the run's log")]
@@ -65,23 +69,15 @@ impl FromStr for Grant {
             ("store", None) => Ok(Grant::Store),
             ("judge", None) => Ok(Grant::Judge { route: None }),
             ("judge", Some(route)) if !route.is_empty() => Ok(Grant::Judge { route: Some(route.to_owned()) }),
-            ("http", Some(host)) if is_host(host) => Ok(Grant::Http { host: host.to_ascii_lowercase() }),
-            ("http", _) => Err(GrantError::Host(text.to_owned())),
+            ("http" | "http-local", host) => {
+                let host: Option<AllowedHost> = host.and_then(|host| host.parse().ok());
+                let host = host.ok_or_else(|| GrantError::Host(text.to_owned()))?;
+                Ok(Grant::Http { host: if name == "http-local" { host.local() } else { host } })
+            }
             ("log", None) => Err(GrantError::Log),
             _ => Err(GrantError::Unknown(text.to_owned())),
         }
     }
-}
-
-/// A DNS name or IPv4 address with an optional port; no scheme, path, user or wildcard.
-fn is_host(text: &str) -> bool {
-    let (name, port) = match text.split_once(':') {
-        Some((name, port)) => (name, Some(port)),
-        None => (text, None),
-    };
-    let label =
-        |l: &str| !l.is_empty() && l.len() <= 63 && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    name.len() <= 253 && name.split('.').all(label) && port.is_none_or(|p| p.parse::<u16>().is_ok())
 }
 
 impl fmt::Display for Grant {
@@ -89,6 +85,7 @@ impl fmt::Display for Grant {
         match self {
             Grant::Random | Grant::Store | Grant::Judge { route: None } => f.write_str(self.interface()),
             Grant::Judge { route: Some(route) } => write!(f, "judge:{route}"),
+            Grant::Http { host } if host.local => write!(f, "http-local:{host}"),
             Grant::Http { host } => write!(f, "http:{host}"),
         }
     }
@@ -114,6 +111,30 @@ impl Grants {
         self.0.iter().any(|grant| grant.interface() == interface)
     }
 
+    /// The hosts that `http` may go to.
+    pub fn hosts(&self) -> Vec<AllowedHost> {
+        let host = |grant: &Grant| match grant {
+            Grant::Http { host } => Some(host.clone()),
+            _ => None,
+        };
+        self.0.iter().filter_map(host).collect()
+    }
+
+    /// The judge that a question goes to which names `asked`, or none: the outer `None` where the grants
+    /// do not allow it, the inner one for the first of the recipe.
+    pub fn route<'a>(&'a self, asked: Option<&'a str>) -> Option<Option<&'a str>> {
+        let routes = self.0.iter().filter_map(|grant| match grant {
+            Grant::Judge { route } => Some(route.as_deref()),
+            _ => None,
+        });
+        let routes: Vec<Option<&str>> = routes.collect();
+        match asked {
+            _ if routes.contains(&None) => Some(asked),
+            Some(asked) => routes.contains(&Some(asked)).then_some(Some(asked)),
+            None => routes.first().copied(),
+        }
+    }
+
     /// The grants in order.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
         self.0.iter()
@@ -132,7 +153,16 @@ mod tests {
 
     #[test]
     fn grants_read_back_what_they_wrote() {
-        for text in ["random", "store", "judge", "judge:big", "http:api.example.com", "http:localhost:8080"] {
+        let texts = [
+            "random",
+            "store",
+            "judge",
+            "judge:big",
+            "http:api.example.com",
+            "http:localhost:8080",
+            "http-local:[::1]:8080",
+        ];
+        for text in texts {
             assert_eq!(text.parse::<Grant>().map(|g| g.to_string()), Ok(text.to_owned()));
         }
     }
@@ -154,6 +184,15 @@ mod tests {
             assert!(text.parse::<Grant>().is_err(), "{text}");
         }
         assert_eq!("log".parse::<Grant>(), Err(GrantError::Log));
+    }
+
+    #[test]
+    fn a_question_goes_to_a_judge_that_was_granted() {
+        let all = Grants::parse(["judge"]).unwrap();
+        assert_eq!((all.route(None), all.route(Some("big"))), (Some(None), Some(Some("big"))));
+        let one = Grants::parse(["judge:big"]).unwrap();
+        assert_eq!((one.route(None), one.route(Some("big"))), (Some(Some("big")), Some(Some("big"))));
+        assert_eq!((one.route(Some("small")), Grants::none().route(None)), (None, None));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::bindings::advantage::EstimatingIndices;
 use crate::bindings::base::exports::whet::plugin::meta;
 use crate::bindings::base::whet::plugin as contract;
 use crate::bindings::filter::FilteringIndices;
+use crate::bindings::isolated::IsolatingIndices;
 use crate::bindings::reward::RewardingIndices;
 use crate::cache::Cache;
 use crate::call::{Guest, mistyped};
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Instance, Linker};
+use whet_capability::{Cancel, Services};
 
 /// Longest configuration, as JSON text.
 const CONFIG_BYTES: usize = 1 << 20;
@@ -47,6 +49,10 @@ pub struct HostOptions {
     pub admission: AdmissionCaps,
     /// Where plugins' log lines go; nowhere when absent.
     pub log: Option<LogSink>,
+    /// Who answers `judge` and `http`; what is absent is denied.
+    pub services: Services,
+    /// Ends all calls, when pulled: those that compute and those that wait.
+    pub cancel: Cancel,
 }
 
 impl Default for HostOptions {
@@ -57,6 +63,8 @@ impl Default for HostOptions {
             instances: 256,
             admission: AdmissionCaps::default(),
             log: None,
+            services: Services::default(),
+            cancel: Cancel::default(),
         }
     }
 }
@@ -141,6 +149,8 @@ pub struct Inspection {
     pub functions: u64,
     /// Its identity.
     pub digest: Digest,
+    /// Each sample of a reward has a call, hence an instance, of its own.
+    pub isolated: bool,
     /// What it says about itself.
     pub descriptor: Descriptor,
 }
@@ -188,8 +198,9 @@ impl Host {
         let Some(world) = world else { return Err(LoadError::wrong_world(&[], Kind::Reward)) };
         let usage = Use { grants, ..Use::default() };
         let digest = Digest::of(bytes);
-        // What it stores is seen by no plugin.
-        let guest = self.guest(bytes, digest, &usage, KeptValues::default())?;
+        // What it stores is seen by no plugin, and nobody is asked on its behalf.
+        let guest =
+            self.guest(bytes, &surface, digest, &usage, KeptValues::default(), Services::default())?;
         let descriptor = descriptor(guest.describe(|_, _| Ok(()))?, &surface)?;
         Ok(Inspection {
             world,
@@ -197,6 +208,7 @@ impl Host {
             needs_grants,
             size: bytes.len(),
             functions: surface.functions,
+            isolated: surface.isolated,
             digest,
             descriptor,
             kinds: surface.kinds,
@@ -207,12 +219,19 @@ impl Host {
     pub fn reward(&self, bytes: &[u8], usage: &Use) -> Result<RewardPlugin, LoadError> {
         let (guest, surface) = self.admit(bytes, usage, Kind::Reward)?;
         let indices = RewardingIndices::new(guest.pre()).map_err(|e| mistyped(&e))?;
-        let descriptor =
-            prepare(&guest, &surface, usage, |store, instance| indices.load(store, instance).map(drop))?;
+        let isolated = surface.isolated.then(|| IsolatingIndices::new(guest.pre()));
+        let isolated = isolated.transpose().map_err(|e| mistyped(&e))?;
+        let descriptor = prepare(&guest, &surface, usage, |store, instance| {
+            indices.load(&mut *store, instance)?;
+            isolated.as_ref().map_or(Ok(()), |isolated| isolated.load(store, instance).map(drop))
+        })?;
+        if isolated.is_some() && descriptor.group_wise {
+            return Err(LoadError::Descriptor("a reward cannot be isolated and group-wise at once".into()));
+        }
         if descriptor.components.is_empty() {
             return Err(LoadError::Descriptor("a reward plugin must declare its components".into()));
         }
-        Ok(RewardPlugin { guest, indices, descriptor })
+        Ok(RewardPlugin { guest, indices, isolated, descriptor })
     }
 
     /// Loads a filter plugin.
@@ -243,15 +262,18 @@ impl Host {
         if !surface.kinds.contains(&kind) {
             return Err(LoadError::wrong_world(&surface.kinds, kind));
         }
-        Ok((self.guest(bytes, digest, usage, self.values(&usage.run, digest))?, surface))
+        let (values, services) = (self.values(&usage.run, digest), self.options.services.clone());
+        Ok((self.guest(bytes, &surface, digest, usage, values, services)?, surface))
     }
 
     fn guest(
         &self,
         bytes: &[u8],
+        surface: &Surface,
         digest: Digest,
         usage: &Use,
         values: KeptValues,
+        services: Services,
     ) -> Result<Guest, LoadError> {
         let config = config_text(&usage.config)?;
         let machine = self.machine(usage.profile)?;
@@ -266,6 +288,11 @@ impl Host {
             sink: self.options.log.clone(),
             counters: Counters::default(),
             values,
+            asks: surface.asks(),
+            hosts: usage.grants.hosts(),
+            grants: usage.grants.clone(),
+            services,
+            cancel: self.options.cancel.clone(),
         };
         Guest::new(machine.engine.clone(), usage.profile, pre, shared, config)
     }
@@ -350,9 +377,9 @@ fn descriptor(found: meta::Descriptor, surface: &Surface) -> Result<Descriptor, 
     let mut seen = HashSet::new();
     for component in &found.components {
         let shown = sanitise(component, 100);
-        if !is_name(component) {
+        if !component.split(':').all(is_name) || component.len() > NAME_BYTES {
             return bad(format!(
-                "`{shown}` cannot be a component's name: use letters, digits, `-`, `_`, `.`"
+                "`{shown}` cannot be a component's name: use letters, digits, `-`, `_`, `.`, and `:` between them"
             ));
         }
         if !seen.insert(component) {

@@ -48,3 +48,4 @@ pub use limits::{AdmissionCaps, Limits, Profile};
 pub use log::{LogLevel, LogLine, LogSink, sanitise};
 pub use reward::RewardPlugin;
 pub use stats::Stats;
+pub use whet_capability::{Cancel, Services};

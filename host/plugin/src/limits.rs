@@ -26,8 +26,12 @@ impl Profile {
 /// Limits of one call. The call's instance is dropped afterwards, whatever happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From instantiation to the validated result.
+    /// The plugin's own time, from instantiation to the validated result. Waiting for a judge or a server
+    /// is not counted here.
     pub time: Duration,
+    /// Waiting for judges and servers, all requests of one call together. Requests that would go beyond
+    /// it time out, and the plugin may say what that means; so a call ends within `time` and `wait`.
+    pub wait: Duration,
     /// Fuel of one call (about one unit per WebAssembly instruction); counts in the deterministic
     /// profile only.
     pub fuel: u64,
@@ -35,7 +39,8 @@ pub struct Limits {
     pub memory: usize,
     /// Entries of all tables together.
     pub table_entries: usize,
-    /// Core instances, tables and memories, each.
+    /// Core instances, tables and memories, each. Enough for the 40 or so core instances of a component of
+    /// `componentize-py`; a Rust plugin has at most 4.
     pub instances: usize,
     /// Bytes that a host call or a result may copy out of the plugin.
     pub boundary_bytes: usize,
@@ -47,11 +52,17 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Log lines of one call; what is beyond is counted and dropped.
     pub log_lines: usize,
-    /// Calls of one capability (`random`, `store`, `judge`, `http`) within one call.
+    /// Calls of `random` and of `store`, each, within one call.
     pub host_calls: u64,
+    /// Calls of `judge` and of `http`, each, within one call.
+    pub requests: u64,
+    /// Bytes that `http` may carry within one call: bodies of requests and of answers together.
+    pub http_bytes: usize,
+    /// Bytes of the largest body that `http` may bring back.
+    pub response_bytes: usize,
     /// Bytes of keys and values that a plugin may keep in `store` for the run.
     pub store_bytes: usize,
-    /// Calls of one plugin that run at once; others wait for at most `time`.
+    /// Calls of one plugin that run at once; others wait for at most as long as a call may take.
     pub concurrency: usize,
 }
 
@@ -59,16 +70,20 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             time: Duration::from_secs(1),
+            wait: Duration::from_secs(120),
             fuel: 2_000_000_000,
             memory: 64 << 20,
             table_entries: 100_000,
-            instances: 32,
+            instances: 64,
             boundary_bytes: 8 << 20,
             handles: 1_000,
             media: 256,
             log_bytes: 64 << 10,
             log_lines: 1_000,
             host_calls: 100_000,
+            requests: 256,
+            http_bytes: 64 << 20,
+            response_bytes: 8 << 20,
             store_bytes: 1 << 20,
             concurrency: 64,
         }

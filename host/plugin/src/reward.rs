@@ -1,5 +1,7 @@
 //! Reward plugins: groups in, one outcome per sample out.
 
+use crate::bindings::isolated::exports::whet::plugin::isolated::End;
+use crate::bindings::isolated::{Isolating, IsolatingIndices};
 use crate::bindings::reward::exports::whet::plugin::reward as wit;
 use crate::bindings::reward::{Rewarding, RewardingIndices};
 use crate::call::{Fault, Guest};
@@ -8,8 +10,11 @@ use crate::state::Subject;
 use crate::stats::add;
 use crate::{CallError, Descriptor, Digest, Stats, convert};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use whet_trajectory::{Attribution, Component, Grade, Group, Outcome, Sample, Span};
 
+/// Samples of a group that are scored at once where a plugin waits for others.
+const AT_ONCE: usize = 32;
 /// Longest note and reason that reach a trajectory, in bytes.
 const NOTE_BYTES: usize = 2 << 10;
 
@@ -17,6 +22,7 @@ const NOTE_BYTES: usize = 2 << 10;
 pub struct RewardPlugin {
     pub(crate) guest: Guest,
     pub(crate) indices: RewardingIndices,
+    pub(crate) isolated: Option<IsolatingIndices>,
     pub(crate) descriptor: Descriptor,
 }
 
@@ -30,8 +36,22 @@ impl RewardPlugin {
     /// in the worst case. Where the descriptor says `group_wise`, a lone sample's score would mean
     /// something else, and all samples of the group are `Failed`.
     ///
+    /// A plugin that asks judges or servers, and is not group-wise, gets its samples one by one, many at
+    /// once: its calls wait, and an answer that is late for one sample costs the others nothing.
+    ///
+    /// An isolated plugin gets its samples one by one from the start, and says itself what a sample is
+    /// worth whose call was ended.
+    ///
     /// An error is the host's alone (no free instance, a broken host): then no sample was judged.
     pub fn score(&self, group: &Group) -> Result<Vec<Outcome>, CallError> {
+        if let Some(isolated) = &self.isolated {
+            return (0..group.samples.len())
+                .map(|index| self.score_isolated(isolated, group, index))
+                .collect();
+        }
+        if self.guest.shared.asks && !self.descriptor.group_wise {
+            return self.score_at_once(group);
+        }
         let error = match self.score_once(group) {
             Ok(outcomes) => return Ok(outcomes),
             Err(error) if error.attribution() == Attribution::Host => return Err(error),
@@ -40,21 +60,100 @@ impl RewardPlugin {
         if group.samples.len() == 1 || self.descriptor.group_wise {
             return Ok(vec![Outcome::Failed(error.failure()); group.samples.len()]);
         }
-        let alone = |index| match self.call(group, Some(index)) {
+        add(&self.guest.shared.counters.retries, group.samples.len() as u64);
+        (0..group.samples.len()).map(|index| self.score_alone(group, index)).collect()
+    }
+
+    /// One sample in a call of its own; its failure is an outcome.
+    fn score_alone(&self, group: &Group, index: usize) -> Result<Outcome, CallError> {
+        match self.call(group, Some(index)) {
             Ok(mut outcomes) => outcomes.pop().ok_or_else(|| CallError::Host("an outcome got lost".into())),
             Err(error) if error.attribution() == Attribution::Host => Err(error),
             Err(error) => Ok(Outcome::Failed(error.failure())),
-        };
-        add(&self.guest.shared.counters.retries, group.samples.len() as u64);
-        (0..group.samples.len()).map(alone).collect()
+        }
     }
 
-    /// Scores a group in exactly one call of the plugin, without a second try.
+    /// Each sample in a call of its own, on threads that mostly wait.
+    fn score_at_once(&self, group: &Group) -> Result<Vec<Outcome>, CallError> {
+        let samples = group.samples.len();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= samples {
+                    return done;
+                }
+                done.push((index, self.score_alone(group, index)));
+            }
+        };
+        let mut done = std::thread::scope(|scope| {
+            let threads = samples.min(AT_ONCE).min(self.guest.shared.limits.concurrency);
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut done = work();
+            // A call never panics; were a thread to, its outcomes would be missed below.
+            done.extend(others.into_iter().filter_map(|thread| thread.join().ok()).flatten());
+            done
+        });
+        done.sort_by_key(|(index, _)| *index);
+        if done.len() != samples {
+            return Err(CallError::Host("an outcome got lost".into()));
+        }
+        done.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    /// Scores a group without a second try: in exactly one call of the plugin, or in one per sample
+    /// where it is isolated.
     pub fn score_once(&self, group: &Group) -> Result<Vec<Outcome>, CallError> {
         if group.samples.is_empty() {
             return Ok(Vec::new());
         }
-        self.call(group, None)
+        if self.isolated.is_none() {
+            return self.call(group, None);
+        }
+        let outcomes = (0..group.samples.len()).map(|index| self.call(group, Some(index)));
+        outcomes.collect::<Result<Vec<_>, _>>().map(|outcomes| outcomes.into_iter().flatten().collect())
+    }
+
+    /// One sample in an instance of its own; when its call is ended, the plugin's word on that.
+    fn score_isolated(
+        &self,
+        isolated: &IsolatingIndices,
+        group: &Group,
+        index: usize,
+    ) -> Result<Outcome, CallError> {
+        let error = match self.call(group, Some(index)) {
+            Ok(mut outcomes) => {
+                return outcomes.pop().ok_or_else(|| CallError::Host("an outcome got lost".into()));
+            }
+            Err(error) if error.attribution() == Attribution::Host => return Err(error),
+            Err(error) => error,
+        };
+        let end = match error {
+            CallError::CpuTimeout(_) | CallError::FuelExhausted(_) => End::Time,
+            CallError::MemoryLimit(_) => End::Memory,
+            CallError::StackOverflow { .. } => End::Stack,
+            CallError::Trapped { .. } => End::Trap,
+            _ => return Ok(Outcome::Failed(error.failure())),
+        };
+        let sample = &group.samples[index];
+        let subject = Subject { group: group.id.0.clone(), sample: Some(sample.id.0.clone()) };
+        let grade = self.guest.call(subject, |store, instance| {
+            let plugin: Isolating = isolated.load(&mut *store, instance)?;
+            let Some(grade) = plugin.whet_plugin_isolated().call_ended(&mut *store, end)? else {
+                return Ok(None);
+            };
+            let components = self.components(grade.components, sample)?;
+            let note = Some(sanitise(&grade.note, NOTE_BYTES));
+            Ok(Some(Grade { components, spans: Vec::new(), note }))
+        });
+        match grade {
+            Ok(Some(grade)) => Ok(Outcome::Scored(grade)),
+            Ok(None) => Ok(Outcome::Failed(error.failure())),
+            Err(error) if error.attribution() == Attribution::Host => Err(error),
+            // What the plugin cannot say about the end leaves the end itself.
+            Err(_) => Ok(Outcome::Failed(error.failure())),
+        }
     }
 
     /// What the plugin says about itself.
@@ -65,6 +164,16 @@ impl RewardPlugin {
     /// The component's identity.
     pub fn digest(&self) -> Digest {
         self.guest.shared.digest
+    }
+
+    /// Whether its calls may wait for judges or servers.
+    pub fn asks_others(&self) -> bool {
+        self.guest.shared.asks
+    }
+
+    /// Ends all calls of the plugin's host, for whoever no longer wants their results.
+    pub fn cancel_all(&self) {
+        self.guest.shared.cancel.pull();
     }
 
     /// What its calls cost so far.

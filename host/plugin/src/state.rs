@@ -5,12 +5,13 @@
 use crate::log::LogSink;
 use crate::stats::{Counters, add};
 use crate::store::Values;
-use crate::{CallError, Digest, Limits};
+use crate::{CallError, Digest, Grants, Limits};
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
+use whet_capability::{AllowedHost, Cancel, HostCall, Services};
 
 /// What all calls of one loaded plugin share.
 pub(crate) struct Shared {
@@ -22,6 +23,20 @@ pub(crate) struct Shared {
     pub sink: Option<LogSink>,
     pub counters: Counters,
     pub values: Arc<Mutex<Values>>,
+    /// The plugin imports `judge` or `http`: its calls may wait for others.
+    pub asks: bool,
+    pub grants: Grants,
+    /// The hosts among the grants.
+    pub hosts: Vec<AllowedHost>,
+    pub services: Services,
+    pub cancel: Cancel,
+}
+
+impl Shared {
+    /// The name by which people know the plugin.
+    pub fn plugin(&self) -> String {
+        self.name.get().cloned().unwrap_or_else(|| self.digest.to_string())
+    }
 }
 
 /// What a call is about: the seed of its random numbers, and the subject of its log lines.
@@ -57,7 +72,12 @@ pub(crate) struct HostCalls {
 pub(crate) struct CallState {
     pub shared: Arc<Shared>,
     pub subject: Subject,
+    /// When the plugin's own time is up; waiting for others puts it off.
     pub deadline: Instant,
+    /// What is left of the time to wait for others.
+    pub wait_left: Duration,
+    /// What is left of the bytes that `http` may carry.
+    pub http_bytes_left: usize,
     pub table: ResourceTable,
     pub limiter: Limiter,
     pub media_made: usize,
@@ -80,6 +100,8 @@ impl CallState {
         CallState {
             subject,
             deadline,
+            wait_left: limits.wait,
+            http_bytes_left: limits.http_bytes,
             table: ResourceTable::new(),
             limiter,
             media_made: 0,
@@ -103,6 +125,23 @@ impl CallState {
         hash.update(self.subject.sample.as_deref().unwrap_or_default());
         let digest = hash.finalize();
         digest.iter().take(8).fold(0, |seed, &byte| (seed << 8) | u64::from(byte))
+    }
+
+    /// Lets `ask` wait for others: as long as the call may still wait, at the cost of that time alone.
+    pub fn wait_for<T>(&mut self, ask: impl FnOnce(&Shared, &HostCall<'_>) -> T) -> T {
+        let start = Instant::now();
+        let plugin = self.shared.plugin();
+        let call = HostCall {
+            plugin: &plugin,
+            sample: self.subject.sample.as_deref(),
+            deadline: start.checked_add(self.wait_left).unwrap_or(self.deadline),
+            cancel: &self.shared.cancel,
+        };
+        let answer = ask(&self.shared, &call);
+        let waited = start.elapsed();
+        self.wait_left = self.wait_left.saturating_sub(waited);
+        self.deadline = self.deadline.checked_add(waited).unwrap_or(self.deadline);
+        answer
     }
 
     /// Adds the call's counts to the plugin's.

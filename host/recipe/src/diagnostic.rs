@@ -220,6 +220,12 @@ fn data_diagnostic(error: &DataError) -> Diagnostic {
             help.push("messages are objects with `role` and `content`, as in {\"role\": \"user\", \"content\": \"1 + 1 =\"}".into());
             format!("column `{column}` is not a list of chat messages: {message}")
         }
+        DataProblem::NoCommonPrompt { columns: [chosen, rejected], prompt } => {
+            help.push(format!(
+                "put the prompt into a column `{prompt}`, or let both be whole conversations with the same first messages"
+            ));
+            format!("the prompt is not known: columns `{chosen}` and `{rejected}` do not begin alike")
+        }
         DataProblem::DuplicateId { id, first } => {
             help.push("ids must be unique; without `data.columns.id` and a column `id`, rows are named by file and line".into());
             format!("the id `{id}` was used before, at {first}")

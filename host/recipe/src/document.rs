@@ -92,12 +92,14 @@ impl Document {
         let (path, text) = assignment.split_once('=').ok_or_else(malformed)?;
         let (path, text) = (path.trim(), text.trim());
         let steps = steps(path).ok_or_else(malformed)?;
-        // A source given as text becomes a table when one of its neighbours is set.
-        if steps.len() > 1
-            && let Some(model @ Value::String(_)) = self.value.get_mut("model")
-        {
-            let source = model.take();
-            *model = Value::Object(Map::from_iter([("source".to_owned(), source)]));
+        // A name given as text becomes a table when one of its neighbours is set.
+        if steps.len() > 1 {
+            for (section, key) in [("model", "source"), ("algorithm", "preset")] {
+                if let Some(text @ Value::String(_)) = self.value.get_mut(section) {
+                    let name = text.take();
+                    *text = Value::Object(Map::from_iter([(key.to_owned(), name)]));
+                }
+            }
         }
         let mut at = &mut self.value;
         for (depth, step) in steps.iter().enumerate() {
@@ -143,6 +145,19 @@ impl Document {
         self.places.contains_key(path)
     }
 
+    /// Of `path` and what is below it, the first thing that the recipe or an override says itself.
+    pub fn given_below(&self, path: &str) -> Option<&str> {
+        let known = self.places.keys().map(String::as_str);
+        known.filter(|known| *known == path || is_below(known, path)).min()
+    }
+
+    /// Takes what stands at `from` to stand at `to`.
+    pub fn move_place(&mut self, from: &str, to: &str) {
+        if let Some(place) = self.places.remove(from) {
+            self.places.insert(to.to_owned(), place);
+        }
+    }
+
     /// The place of `path`, or of the nearest thing above it that has one.
     pub fn place(&self, path: &str) -> Option<Place> {
         let mut path = path;
@@ -170,6 +185,11 @@ impl Document {
             && let Some(max_tokens) = max_tokens
         {
             eval.entry("max-tokens").or_insert(max_tokens);
+        }
+        for section in ["sft", "dpo"] {
+            if recipe.get("task").and_then(Value::as_str) == Some(section) {
+                recipe.entry(section).or_insert_with(|| Value::Object(Map::new()));
+            }
         }
         if let Value::Object(run) = recipe.entry("run").or_insert_with(|| Value::Object(Map::new())) {
             run.entry("dir").or_insert_with(|| Value::String(format!("runs/{name}")));

@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::error::{Place, Problem, RecipeError, RecipeErrors};
 use crate::section::{DataPath, Examples, PluginUse, Recipe};
-use crate::{rules, shape};
+use crate::{expand, rules, shape};
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,7 @@ impl Recipe {
             refused.map(|problem| RecipeError { key: String::new(), place: None, problem }).collect();
         let name = path.file_stem().map_or_else(|| "recipe".into(), |stem| stem.to_string_lossy());
         document.derive(&name);
+        errors.extend(expand::expand(&mut document));
         errors.extend(shape::check(&document, &crate::schema()));
         if !errors.is_empty() {
             return Err(failed(&text, errors));
@@ -68,10 +69,10 @@ impl Recipe {
     pub fn resolved_toml(&self) -> String {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         for inert in rules::inert(self) {
-            if let Some((section, key)) = inert.key.rsplit_once('.')
-                && let Some(Value::Object(table)) =
-                    value.pointer_mut(&format!("/{}", section.replace('.', "/")))
-            {
+            let (section, key) = inert.key.rsplit_once('.').unwrap_or(("", inert.key));
+            let pointer: String =
+                section.split('.').filter(|s| !s.is_empty()).map(|s| format!("/{s}")).collect();
+            if let Some(Value::Object(table)) = value.pointer_mut(&pointer) {
                 table.shift_remove(key);
             }
         }
@@ -108,6 +109,15 @@ fn resolve_paths(recipe: &mut Recipe, document: &Document, folder: &Path) -> Vec
             hub.then(|| format!("write \"hf://{source}\" to take the model from the Hugging Face hub"));
         let key = if document.value["model"].is_string() { "model" } else { "model.source" };
         *source = resolve(Path::new(&*source), key, true, remedy).to_string_lossy().into_owned();
+    }
+    let others = [
+        (recipe.critic.as_mut().and_then(|critic| critic.source.as_mut()), "critic.source"),
+        (recipe.teacher.as_mut().and_then(|teacher| teacher.source.as_mut()), "teacher.source"),
+    ];
+    for (source, key) in others {
+        if let Some(source) = source.filter(|source| !source.contains("://")) {
+            *source = resolve(Path::new(&*source), key, true, None).to_string_lossy().into_owned();
+        }
     }
     for (list, key) in [(&mut recipe.data.train, "data.train"), (&mut recipe.data.test, "data.test")] {
         for (index, data) in list.iter_mut().enumerate() {

@@ -2,13 +2,14 @@
 
 use crate::document::Document;
 use crate::error::{Problem, RecipeError};
-use crate::section::{CorrectionKind, DataPath, PromptFormat, Recipe};
+use crate::section::{DataPath, Estimator, Loss, Placement, PromptFormat, Recipe, Task};
+use crate::{asking, combination, shape, tasks};
 
 /// A key that has no effect in this recipe, why, and what to do about it.
 pub(crate) struct Inert {
     pub key: &'static str,
-    reason: &'static str,
-    remedy: &'static str,
+    pub reason: &'static str,
+    pub remedy: &'static str,
 }
 
 /// Keys that nothing reads, given the others. They hold their defaults, and a resolved recipe leaves them out.
@@ -20,21 +21,45 @@ pub(crate) fn inert(recipe: &Recipe) -> Vec<Inert> {
         }
     };
     let algorithm = &recipe.algorithm;
+    for key in
+        ["algorithm.kl.estimator", "algorithm.kl.gradient", "algorithm.kl.placement", "algorithm.kl.adaptive"]
+    {
+        add(
+            algorithm.kl.coefficient == 0.0,
+            key,
+            "`algorithm.kl.coefficient` is 0",
+            "write `kl = { estimator = \"k3\", coefficient = 0.001 }`, or leave the key out",
+        );
+    }
     add(
-        algorithm.kl.coefficient == 0.0,
-        "algorithm.kl.estimator",
-        "`algorithm.kl.coefficient` is 0",
-        "write `kl = { estimator = \"k3\", coefficient = 0.001 }`, or leave the estimator out",
+        algorithm.kl.coefficient > 0.0 && algorithm.kl.placement == Placement::Reward,
+        "algorithm.kl.gradient",
+        "`algorithm.kl.placement` is \"reward\", where no gradient passes through the divergence",
+        "leave it out, or write `placement = \"loss\"`",
     );
     add(
-        algorithm.correction.kind == CorrectionKind::None,
-        "algorithm.correction.cap",
-        "`algorithm.correction.kind` is \"none\"",
-        "write `correction = { kind = \"tis\", cap = 2.0 }`, or leave the cap out",
+        algorithm.overlong.penalty == 0.0,
+        "algorithm.overlong.buffer",
+        "`algorithm.overlong.penalty` is 0",
+        "write `overlong = { penalty = 1.0, buffer = 64 }`, or leave the buffer out",
+    );
+    for key in ["algorithm.ratio", "algorithm.ratio-clamp", "algorithm.old"] {
+        add(
+            algorithm.loss == Loss::Reinforce,
+            key,
+            "the loss \"reinforce\" has no ratio",
+            "leave it out, or write `loss = \"importance\"`",
+        );
+    }
+    add(
+        matches!(algorithm.estimator, Estimator::Gae { length_adaptive: Some(_), .. }),
+        "algorithm.estimator.lambda",
+        "`algorithm.estimator.length-adaptive` decides it",
+        "leave one of the two out",
     );
     add(
         recipe.advantage.is_some(),
-        "algorithm.scale",
+        "algorithm.estimator",
         "the [advantage] plugin computes the advantages",
         "leave it out, or give the plugin its own option with [advantage] config",
     );
@@ -56,30 +81,36 @@ pub(crate) fn inert(recipe: &Recipe) -> Vec<Inert> {
             "put the text into the prompts, or write `prompt-format = \"chat\"`",
         );
     }
+    tasks::inert(recipe, &mut |more| inert.push(more));
     inert
 }
 
 /// Reports keys without effect and keys that contradict each other.
 pub(crate) fn check(recipe: &Recipe, document: &Document) -> Vec<RecipeError> {
-    let unused = inert(recipe).into_iter().filter(|i| document.given(i.key)).map(|i| {
-        document.error(i.key, Problem::Unused { reason: i.reason.to_owned(), remedy: i.remedy.to_owned() })
+    let unused = inert(recipe).into_iter().filter_map(|i| {
+        let (reason, remedy) = (i.reason.to_owned(), i.remedy.to_owned());
+        Some(document.error(document.given_below(i.key)?, Problem::Unused { reason, remedy }))
     });
     let mut errors: Vec<RecipeError> = unused.collect();
-    contradictions(recipe, &mut |key, reason, remedy| {
+    let mut report = |key: &str, reason: String, remedy: String| {
         errors.push(document.error(key, Problem::Contradiction { reason, remedy }));
-    });
+    };
+    if recipe.task == Task::Rl {
+        sampling(recipe, &mut report);
+        combination::check(recipe, &mut report);
+        asking::check(recipe, document, &mut report);
+    }
+    tasks::check(recipe, &mut report);
+    measuring(recipe, &mut report);
+    if recipe.task == Task::Rl && recipe.reward.is_empty() && recipe.teacher.is_none() {
+        errors.push(document.error("reward", Problem::MissingKey { example: shape::example("reward") }));
+    }
     errors
 }
 
-fn contradictions(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)) {
+/// What contradicts itself about responses and their rewards.
+fn sampling(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)) {
     let (data, rollout, algorithm, train) = (&recipe.data, &recipe.rollout, &recipe.algorithm, &recipe.train);
-    if rollout.samples_per_prompt == 1 && recipe.advantage.is_none() {
-        report(
-            "rollout.samples-per-prompt",
-            "1 response per prompt has nothing to be compared with: every advantage is 0".into(),
-            "write at least 2 (8 is usual), or name an [advantage] plugin that needs no group".into(),
-        );
-    }
     let always_equal = match (rollout.temperature == 0.0, rollout.top_k == 1) {
         (true, _) => Some("rollout.temperature"),
         (false, true) => Some("rollout.top-k"),
@@ -91,6 +122,13 @@ fn contradictions(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)
             "greedy sampling gives every prompt the same response each time: no advantage differs from 0"
                 .into(),
             "write `temperature = 1.0` and no `top-k = 1`; greedy decoding belongs to [eval]".into(),
+        );
+    }
+    if rollout.dynamic.is_some() && recipe.filter.is_empty() {
+        report(
+            "rollout.dynamic",
+            "without a [[filter]] every group passes at the first attempt".into(),
+            "add `[[filter]]` with `plugin = \"zero-variance\"`, or leave dynamic out".into(),
         );
     }
     let longest = data.max_prompt_tokens + rollout.max_tokens;
@@ -117,6 +155,18 @@ fn contradictions(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)
             ),
         );
     }
+    if !recipe.reward.is_empty() && recipe.reward.iter().all(|reward| reward.weight == 0.0) {
+        report(
+            if recipe.reward.len() == 1 { "reward.weight" } else { "reward" },
+            "with weight 0 nothing is rewarded".into(),
+            "write a weight other than 0, or leave it out for 1".into(),
+        );
+    }
+}
+
+/// What contradicts itself about test data.
+fn measuring(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)) {
+    let data = &recipe.data;
     if let Some(eval) = &recipe.eval {
         if data.test.is_empty() {
             report(
@@ -125,7 +175,7 @@ fn contradictions(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)
                 "add `test = \"test.jsonl\"` to [data], or leave [eval] out".into(),
             );
         }
-        if eval.samples_per_prompt > 1 && eval.temperature == 0.0 {
+        if recipe.task == Task::Rl && eval.samples_per_prompt > 1 && eval.temperature == 0.0 {
             report(
                 "eval.samples-per-prompt",
                 format!(
@@ -146,13 +196,6 @@ fn contradictions(recipe: &Recipe, report: &mut impl FnMut(&str, String, String)
                 "name another file, or slices that do not meet, as in `train = \"a.jsonl[200..]\"` and `test = \"a.jsonl[..200]\"`".into(),
             );
         }
-    }
-    if !recipe.reward.is_empty() && recipe.reward.iter().all(|reward| reward.weight == 0.0) {
-        report(
-            if recipe.reward.len() == 1 { "reward.weight" } else { "reward" },
-            "with weight 0 nothing is rewarded".into(),
-            "write a weight other than 0, or leave it out for 1".into(),
-        );
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::document::{Document, join};
 use crate::error::{Problem, RecipeError};
-use crate::section::{DataPath, Device, Grant};
+use crate::section::{DataPath, Device, Gate, Grant};
 use crate::{ByteSize, Time};
 use serde_json::{Map, Value};
 
@@ -74,6 +74,9 @@ impl<'a> Checker<'a> {
             return self.choice(choices, value, path);
         }
         if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
+            if value.is_object() && branches.iter().all(|b| kind(b).is_some()) {
+                return self.kinds(branches, value, path);
+            }
             let fitting = branches.iter().find(|b| self.type_fits(b, value));
             return match fitting {
                 Some(branch) => self.value(branch, value, path),
@@ -98,6 +101,22 @@ impl<'a> Checker<'a> {
                 }
             }
             Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    /// One of several tables that `kind` tells apart.
+    fn kinds(&mut self, branches: &'a [Value], value: &Value, path: &str) {
+        let below = join(path, "kind");
+        let names = branches.iter().filter_map(kind).map(str::to_owned);
+        let Some(given) = value.get("kind") else {
+            return self.report(&below, Problem::MissingKey { example: example(&below) });
+        };
+        match branches.iter().find(|b| kind(b) == given.as_str()) {
+            Some(branch) => self.value(branch, value, path),
+            None => {
+                let choices: Vec<Value> = names.map(|name| serde_json::json!({ "const": name })).collect();
+                self.choice(&choices, given, &below);
+            }
         }
     }
 
@@ -211,6 +230,7 @@ impl<'a> Checker<'a> {
             Some("byte-size") => text.parse::<ByteSize>().err().map(|e| e.to_string()),
             Some("duration-text") => text.parse::<Time>().err().map(|e| e.to_string()),
             Some("data-path") => text.parse::<DataPath>().err().map(|e| e.to_string()),
+            Some("gate") => text.parse::<Gate>().err(),
             Some("grant") => text.parse::<Grant>().err(),
             Some("device") => text.parse::<Device>().err(),
             Some("digest") => (!is_digest(text)).then(|| {
@@ -255,6 +275,9 @@ impl<'a> Checker<'a> {
         if schema.get("oneOf").is_some() {
             return "one of its choices".to_owned();
         }
+        if let Some(first) = schema.get("anyOf").and_then(|branches| branches.get(0)) {
+            return self.expected(first);
+        }
         match (schema.get("type").and_then(Value::as_str), schema.get("format").and_then(Value::as_str)) {
             (Some("string"), Some("byte-size")) => "a size such as \"32MiB\"",
             (Some("string"), Some("duration-text")) => "a length of time such as \"200ms\"",
@@ -269,6 +292,11 @@ impl<'a> Checker<'a> {
         }
         .to_owned()
     }
+}
+
+/// The name by which a table's kind is told from others.
+fn kind(schema: &Value) -> Option<&str> {
+    schema.pointer("/properties/kind/const").and_then(Value::as_str)
 }
 
 fn found(value: &Value) -> &'static str {
@@ -309,18 +337,20 @@ fn out_of_bounds(schema: &Value, number: f64) -> Option<String> {
     let bound = |key| schema.get(key).and_then(Value::as_f64);
     let least = bound("minimum");
     let above = bound("exclusiveMinimum");
+    let below = bound("exclusiveMaximum");
     let most = bound("maximum").or(match schema.get("format").and_then(Value::as_str) {
         Some("uint32") => Some(f64::from(u32::MAX)),
         _ => None,
     });
     let inside = least.is_none_or(|b| number >= b)
         && above.is_none_or(|b| number > b)
-        && most.is_none_or(|b| number <= b);
+        && most.is_none_or(|b| number <= b)
+        && below.is_none_or(|b| number < b);
     if inside {
         return None;
     }
     let low = above.map(|b| format!("above {b}")).or_else(|| least.map(|b| format!("of at least {b}")));
-    let high = most.map(|b| format!("at most {b}"));
+    let high = most.map(|b| format!("at most {b}")).or_else(|| below.map(|b| format!("below {b}")));
     Some([low, high].into_iter().flatten().collect::<Vec<_>>().join(" and "))
 }
 
@@ -330,7 +360,7 @@ fn is_digest(text: &str) -> bool {
 }
 
 /// What to write for a key that is missing.
-fn example(path: &str) -> String {
+pub(crate) fn example(path: &str) -> String {
     let key = path.rsplit('.').next().unwrap_or(path);
     match KEYS.iter().find(|(known, _)| *known == path) {
         Some((_, example)) => (*example).to_owned(),

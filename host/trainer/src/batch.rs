@@ -3,23 +3,31 @@
 use crate::TrainError;
 use crate::head::LogProbs;
 use crate::layout::{Layout, Target};
-use crate::loss::{self, Known, LossOptions, OldPolicy, Tokens};
+use crate::loss::{self, LossOptions, OldPolicy, Tokens};
 use crate::metrics::Meter;
+use crate::plan::{self, Plan};
 use crate::sample::TrainSample;
 use tch::{Device, Kind, Tensor};
-use whet_algorithm::{Bounds, Correction};
 
 /// What is fixed for a batch before it is cut into micro-batches.
 pub(crate) struct Batch<'a> {
     pub samples: &'a [TrainSample],
     /// The reduction's weight of each sample's tokens.
     pub weights: &'a [f64],
-    /// The tokens that the objective's rule picks, by sample and token.
-    pub picked: Option<&'a [Vec<bool>]>,
+    /// What rules over the whole batch have decided, where the loss has such.
+    pub plan: Option<&'a Plan>,
+}
+
+/// The gradient of the batch's loss at the targets of a part of it, `[N]` f64 each.
+pub(crate) struct TokenGradient {
+    /// With respect to their log-probabilities.
+    pub log_prob: Tensor,
+    /// With respect to the entropies of their distributions, if the loss has a term of them.
+    pub entropy: Option<Tensor>,
 }
 
 impl Batch<'_> {
-    /// The gradient of the batch's loss with respect to every target's log-probability, `[N]` f64.
+    /// The gradient of the batch's loss at every target of the layout.
     pub fn token_gradient(
         &self,
         layout: &Layout,
@@ -27,7 +35,7 @@ impl Batch<'_> {
         reference: Option<&[f64]>,
         options: &LossOptions,
         meter: &mut Meter,
-    ) -> Result<Tensor, TrainError> {
+    ) -> Result<TokenGradient, TrainError> {
         let (samples, targets) = (self.samples, &layout.targets);
         let current = to_list(&log_probs.targets)?;
         let list = |value: &dyn Fn(usize, &Target) -> f64| -> Vec<f64> {
@@ -40,7 +48,10 @@ impl Batch<'_> {
         let old = match options.old {
             OldPolicy::Trainer => &trainer,
             OldPolicy::Rollout => &rollout,
+            OldPolicy::Current => &current,
         };
+        // The numerator of the correction: the sampler itself cannot be corrected for.
+        let corrected = if options.old == OldPolicy::Current { &current } else { &trainer };
         // Sequences are numbered anew in every micro-batch; a sample is never cut.
         let mut number = vec![-1i64; samples.len()];
         let mut sequences = 0;
@@ -54,23 +65,50 @@ impl Batch<'_> {
                 number[t.sample]
             })
             .collect();
-        let (correction, bounded) = corrections(options, &trainer, &rollout, &sequence, sequences as usize);
-
         let leaf = loss::tensor(&current, Kind::Double).set_requires_grad(true);
         let old_tensor = loss::tensor(old, Kind::Double);
-        let advantage = list(&|_, t| f64::from(samples[t.sample].advantages[t.position]));
+        let advantages = list(&|_, t| f64::from(samples[t.sample].advantages[t.position]));
         let trained = Tensor::ones([targets.len() as i64], (Kind::Bool, Device::Cpu));
-        let advantage = loss::tensor(&advantage, Kind::Double);
-        let sequence = Tensor::from_slice(&sequence);
-        let mut tokens = Tokens::new(&leaf, &old_tensor, &advantage, &trained, &sequence, sequences);
+        let advantage = loss::tensor(&advantages, Kind::Double);
+        let number = Tensor::from_slice(&sequence);
+        let mut tokens = Tokens::new(&leaf, &old_tensor, &advantage, &trained, &number, sequences);
 
-        if let Some(picked) = self.picked {
+        if let Some(picked) = self.plan.and_then(|plan| plan.picked.as_ref()) {
             let flat: Vec<bool> = targets.iter().map(|t| picked[t.sample][t.position]).collect();
             tokens.picked = Some(Tensor::from_slice(&flat));
         }
+        let judged = match self.plan {
+            Some(plan) => {
+                targets.iter().map(|t| plan.judged[t.sample][t.position]).collect::<Vec<plan::Judged>>()
+            }
+            None => {
+                let mut members: Vec<Vec<usize>> = vec![Vec::new(); sequences as usize];
+                sequence.iter().enumerate().for_each(|(n, &s)| members[s as usize].push(n));
+                let mut judged = vec![plan::Judged::default(); targets.len()];
+                for members in members {
+                    let pick = |list: &[f64]| members.iter().map(|&n| list[n]).collect::<Vec<f64>>();
+                    let known = plan::Known {
+                        advantages: pick(&advantages),
+                        log_prob: pick(&current),
+                        old: pick(old),
+                        trainer: pick(corrected),
+                        rollout: pick(&rollout),
+                    };
+                    for (&n, token) in members.iter().zip(plan::judge(options, &known)) {
+                        judged[n] = token;
+                    }
+                }
+                judged
+            }
+        };
         let weight = loss::tensor(&list(&|_, t| self.weights[t.sample]), Kind::Double);
-        let policy = loss::policy(options.objective, options.ratio, &tokens);
-        let policy_loss = (policy.loss * loss::tensor(&correction, Kind::Double) * &weight).sum(Kind::Double);
+        let factor: Vec<f64> = judged.iter().map(plan::Judged::factor).collect();
+        let objective = self.plan.map_or(options.objective, |plan| plan.objective);
+        let policy = loss::policy(objective, options.ratio, &tokens);
+        // A token that is left out may have a loss that is not finite; 0 times it would not be 0.
+        let used = Tensor::from_slice(&judged.iter().map(plan::Judged::used).collect::<Vec<bool>>());
+        let token_loss = policy.loss.where_self(&used, &policy.loss.zeros_like());
+        let policy_loss = (token_loss * loss::tensor(&factor, Kind::Double) * &weight).sum(Kind::Double);
         let penalty = match (options.kl, reference) {
             (Some(term), Some(reference)) => {
                 let reference = loss::tensor(reference, Kind::Double);
@@ -81,15 +119,22 @@ impl Batch<'_> {
             _ => None,
         };
         let total = penalty.map_or_else(|| policy_loss.shallow_clone(), |penalty| &policy_loss + penalty);
-        let grad = Tensor::f_run_backward(&[&total], &[&leaf], false, false)?.remove(0);
+        let log_prob = Tensor::f_run_backward(&[&total], &[&leaf], false, false)?.remove(0);
+        let bonus = options.entropy.bonus;
+        let entropy = (bonus > 0.0).then(|| &weight * -bonus);
+        let entropies = to_list(&log_probs.entropy)?;
 
         let m = &mut meter.sums;
         m.computed += targets.len();
         m.loss += total.double_value(&[]);
+        for (n, t) in targets.iter().enumerate() {
+            m.loss -= bonus * self.weights[t.sample] * entropies[n];
+        }
         m.policy_loss += policy_loss.double_value(&[]);
         m.clip_fraction += policy.clipped.sum(Kind::Int64).int64_value(&[]) as f64;
-        m.correction_fraction += bounded as f64;
-        m.entropy += log_probs.entropy.sum(Kind::Double).double_value(&[]);
+        m.correction_fraction += judged.iter().filter(|j| j.bounded).count() as f64;
+        m.rejected += judged.iter().filter(|j| !j.kept).count() as f64;
+        m.entropy += entropies.iter().sum::<f64>();
         for ratio in to_list(&policy.ratio)? {
             m.ratio_mean += ratio;
             m.ratio_min = m.ratio_min.min(ratio);
@@ -100,9 +145,9 @@ impl Batch<'_> {
             m.mismatch_mean += mismatch.abs();
             m.mismatch_max = m.mismatch_max.max(mismatch.abs());
             m.mismatch_kl -= mismatch;
-            m.correction_mean += correction[n];
+            m.correction_mean += judged[n].weight;
         }
-        Ok(grad)
+        Ok(TokenGradient { log_prob, entropy })
     }
 }
 
@@ -113,7 +158,8 @@ impl Batch<'_> {
 /// trainer is from the sampler.
 pub(crate) fn needed(samples: &[TrainSample], options: &LossOptions) -> Vec<usize> {
     let mut needed: Vec<usize> = (0..samples.len()).filter(|&s| samples[s].trained() > 0).collect();
-    if options.kl.is_some() || !options.objective.vanishes_without_advantage() {
+    let more = options.kl.is_some() || options.entropy.bonus > 0.0;
+    if more || !options.objective.vanishes_without_advantage() {
         return needed;
     }
     match needed.first() {
@@ -123,55 +169,6 @@ pub(crate) fn needed(samples: &[TrainSample], options: &LossOptions) -> Vec<usiz
         _ => needed.retain(|&s| samples[s].has_advantage()),
     }
     needed
-}
-
-/// Applies the objective's rule to a batch; `current` has the policy's log-probabilities by sample and token.
-pub(crate) fn pick(samples: &[TrainSample], current: &[Vec<f32>], options: &LossOptions) -> Vec<Vec<bool>> {
-    let trained = |s: usize| (0..samples[s].tokens.len()).filter(move |&t| samples[s].loss_mask[t]);
-    let of = |s: usize, list: &[f32]| trained(s).map(|t| f64::from(list[t])).collect::<Vec<f64>>();
-    let known = |s: usize| {
-        let sample = &samples[s];
-        let old = match options.old {
-            OldPolicy::Trainer => sample.old_logprobs.as_deref().unwrap_or(&current[s]),
-            OldPolicy::Rollout => &sample.rollout_logprobs,
-        };
-        Known { advantages: of(s, &sample.advantages), log_prob: of(s, &current[s]), old: of(s, old) }
-    };
-    let batch: Vec<Known> = (0..samples.len()).map(known).collect();
-    let spread = |(s, flags): (usize, Vec<bool>)| {
-        let mut all = vec![false; samples[s].tokens.len()];
-        trained(s).zip(flags).for_each(|(t, flag)| all[t] = flag);
-        all
-    };
-    options.objective.pick(&batch).into_iter().enumerate().map(spread).collect()
-}
-
-/// The correction's weight of every token, 1 without a correction, and how many a bound has changed.
-fn corrections(
-    options: &LossOptions,
-    old: &[f64],
-    rollout: &[f64],
-    sequence: &[i64],
-    sequences: usize,
-) -> (Vec<f64>, usize) {
-    let mut weights = vec![1.0; old.len()];
-    let mut bounded = 0;
-    let Some(correction) = options.correction else { return (weights, bounded) };
-    let free = Correction { bounds: Bounds { low: None, high: None }, clamp_log: None, ..correction };
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); sequences];
-    for (n, &s) in sequence.iter().enumerate() {
-        members[s as usize].push(n);
-    }
-    for members in members {
-        let pick = |list: &[f64]| members.iter().map(|&n| list[n]).collect::<Vec<f64>>();
-        let (old, rollout, mask) = (pick(old), pick(rollout), vec![true; members.len()]);
-        let found = correction.weights(&old, &rollout, &mask);
-        bounded += found.iter().zip(free.weights(&old, &rollout, &mask)).filter(|(a, b)| *a != b).count();
-        for (n, weight) in members.into_iter().zip(found) {
-            weights[n] = weight;
-        }
-    }
-    (weights, bounded)
 }
 
 pub(crate) fn to_list(values: &Tensor) -> Result<Vec<f64>, TrainError> {

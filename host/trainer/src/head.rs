@@ -40,6 +40,8 @@ pub(crate) struct LogProbs {
     pub targets: Tensor,
     /// `[N]`, entropy of the distribution every target was drawn from, in nats.
     pub entropy: Tensor,
+    /// `[R]`, entropy of every row.
+    row_entropy: Tensor,
     /// `[R]`, `log Σ exp(z / T)` of every row; backward starts from it.
     normaliser: Tensor,
 }
@@ -119,7 +121,8 @@ impl<'a> Head<'a> {
         }
         // A vocabulary without words has no targets either.
         let Some(Sums { largest, sum, weighted }) = total else {
-            return LogProbs { targets: chosen.copy(), entropy: chosen.copy(), normaliser: chosen };
+            let [targets, entropy, row_entropy] = [(); 3].map(|()| chosen.copy());
+            return LogProbs { targets, entropy, row_entropy, normaliser: chosen };
         };
         // In f64: a log-probability of -4 has no more than 7 digits in f32, and a ratio all its errors.
         let log_sum = sum.log();
@@ -129,8 +132,23 @@ impl<'a> Head<'a> {
         LogProbs {
             targets: chosen - normaliser.index_select(0, &self.row),
             entropy: entropy.index_select(0, &self.row),
+            row_entropy: entropy,
             normaliser,
         }
+    }
+
+    /// `Σ p²` of the distribution every target was drawn from, `[N]`.
+    pub fn squares(&self, hidden: &Tensor, forward: &LogProbs) -> Tensor {
+        let _guard = tch::no_grad_guard();
+        let normaliser = forward.normaliser.to_kind(wide(hidden.kind())).unsqueeze(1);
+        let mut total = forward.normaliser.zeros_like();
+        for part in &self.parts {
+            let mut logits = self.logits(hidden, part);
+            logits -= &normaliser;
+            let squares = logits.g_mul_scalar_(2.0).exp_();
+            total += squares.sum_dim_intlist([1].as_slice(), false, None::<Kind>).to_kind(Kind::Double);
+        }
+        total.index_select(0, &self.row)
     }
 
     /// The gradient with respect to `hidden`, `[R, H]`.
@@ -142,21 +160,41 @@ impl<'a> Head<'a> {
         hidden: &Tensor,
         forward: &LogProbs,
         grad: &Tensor,
+        weight_grad: Option<&mut Tensor>,
+    ) -> Tensor {
+        self.backward_both(hidden, forward, grad, None, weight_grad)
+    }
+
+    /// The same where the loss also depends on the entropy `H` of every target's distribution, whose gradient `[N]` is
+    /// `entropy_grad`: `∂H / ∂z = -p (log p + H) / T`.
+    pub fn backward_both(
+        &self,
+        hidden: &Tensor,
+        forward: &LogProbs,
+        grad: &Tensor,
+        entropy_grad: Option<&Tensor>,
         mut weight_grad: Option<&mut Tensor>,
     ) -> Tensor {
         let _guard = tch::no_grad_guard();
         let kind = hidden.kind();
-        let grad = grad / self.temperature;
-        let per_row = forward.normaliser.zeros_like().index_add(0, &self.row, &grad);
         let wide = wide(kind);
-        let [negated, normaliser] =
-            [&per_row.neg(), &forward.normaliser].map(|t| t.to_kind(wide).unsqueeze(1));
-        let grad = grad.to_kind(wide);
+        let per_row = |grad: &Tensor| {
+            let grad = grad / self.temperature;
+            forward.normaliser.zeros_like().index_add(0, &self.row, &grad)
+        };
+        let column = |t: &Tensor| t.to_kind(wide).unsqueeze(1);
+        let (negated, normaliser) = (column(&per_row(grad).neg()), column(&forward.normaliser));
+        let entropy = entropy_grad.map(|grad| {
+            let per_row = per_row(grad);
+            (column(&(&per_row * &forward.row_entropy)), column(&per_row))
+        });
+        let grad = (grad / self.temperature).to_kind(wide);
         let mut hidden_grad = Tensor::zeros(hidden.size(), (wide, hidden.device()));
         for part in &self.parts {
             let mut logits = self.logits(hidden, part);
             logits -= &normaliser;
-            let mut logit_grad = logits.exp_().g_mul_(&negated);
+            let factor = entropy.as_ref().map(|(constant, slope)| &negated - constant - &logits * slope);
+            let mut logit_grad = logits.exp_().g_mul_(factor.as_ref().unwrap_or(&negated));
             let own = grad.index_select(0, &part.target);
             let logit_grad =
                 logit_grad.index_put_(&[Some(&part.row), Some(&part.word)], &own, true).to_kind(kind);
@@ -182,7 +220,20 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Adds `gradᵀ hidden` to the gradient `[V, H]` of an output layer, a part of the vocabulary at a time, so that no
+/// copy of it exists.
+///
+/// * `grad`: `[n, V]`, at the logits; `hidden`: `[n, H]`
+pub(crate) fn add_weight_grad(total: &mut Tensor, grad: &Tensor, hidden: &Tensor) {
+    let vocabulary = grad.size()[1];
+    for first in (0..vocabulary).step_by(WORDS as usize) {
+        let words = WORDS.min(vocabulary - first);
+        let mut total = total.narrow(0, first, words);
+        let _ = total.g_add_(&grad.narrow(1, first, words).tr().matmul(hidden));
+    }
+}
+
 /// The kind that sums over words are computed in.
-fn wide(kind: Kind) -> Kind {
+pub(crate) fn wide(kind: Kind) -> Kind {
     if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }

@@ -5,26 +5,40 @@
 //! micro-batches only sum, so that every split of a batch has the same gradient.
 
 mod batch;
+mod body;
 mod checkpoint;
+mod distil;
+mod distribution;
+mod frozen;
 mod head;
 mod layout;
 mod lora;
 pub mod loss;
 mod metrics;
 mod optimiser;
+mod plan;
+mod preference;
 mod sample;
+mod supervised;
 mod tensorfile;
 #[cfg(test)]
 mod tests;
 mod trainer;
+mod values;
 
 pub use checkpoint::CheckpointError;
+pub use distil::{Distillation, Support, Teacher, Told};
+pub use distribution::Distribution;
+pub use frozen::Frozen;
 pub use lora::{LoraOptions, MODULES};
 pub use loss::{KlTerm, LossError, LossOptions, Objective, OldPolicy, Ratio, RatioLevel};
 pub use metrics::{LossMetrics, Seconds, StepMetrics};
 pub use optimiser::{AdamW, Decay, Schedule};
+pub use preference::{Pair, PairLogProbs, PreferenceMetrics};
 pub use sample::{SampleError, TrainSample};
+pub use supervised::SupervisedMetrics;
 pub use trainer::{TrainOptions, Trainer, Which};
+pub use values::{Goal, TextPair, ValueMetrics, ValueModel};
 
 use std::path::{Path, PathBuf};
 

@@ -26,6 +26,8 @@ pub struct LossMetrics {
     pub policy_loss: f64,
     /// Mean divergence from the reference, by the loss's estimator; 0 without one.
     pub kl: f64,
+    /// Mean divergence from the teacher's distribution; 0 without one.
+    pub teacher: f64,
     /// Fraction of tokens whose loss a bound decided.
     pub clip_fraction: f64,
     /// Mean entropy of the distributions that tokens were drawn from, in nats.
@@ -40,6 +42,8 @@ pub struct LossMetrics {
     pub correction_mean: f64,
     /// Fraction of tokens where a bound of the correction acted.
     pub correction_fraction: f64,
+    /// Fraction of tokens that a rule of rejection left out of the policy-gradient term.
+    pub rejected: f64,
     /// Mean of `|log p_old - log p_rollout|`: how far trainer and sampler disagree on the same tokens.
     pub mismatch_mean: f64,
     /// Greatest of these.
@@ -104,11 +108,13 @@ impl Meter {
         }
         for sum in [
             &mut m.kl,
+            &mut m.teacher,
             &mut m.clip_fraction,
             &mut m.entropy,
             &mut m.ratio_mean,
             &mut m.correction_mean,
             &mut m.correction_fraction,
+            &mut m.rejected,
             &mut m.mismatch_mean,
             &mut m.mismatch_kl,
         ] {

@@ -84,6 +84,21 @@ pub enum SampleError {
 }
 
 impl TrainSample {
+    /// Given tokens, which nobody sampled and no advantage weighs; `loss_mask` says what is learnt of them.
+    pub fn given(id: SampleId, group: GroupId, tokens: Vec<u32>, loss_mask: Vec<bool>) -> TrainSample {
+        TrainSample {
+            prompt_len: loss_mask.iter().position(|&m| m).unwrap_or(tokens.len()),
+            rollout_logprobs: vec![0.0; tokens.len()],
+            advantages: vec![0.0; tokens.len()],
+            old_logprobs: None,
+            reference_logprobs: None,
+            id,
+            group,
+            tokens,
+            loss_mask,
+        }
+    }
+
     /// Number of trained tokens.
     pub fn trained(&self) -> usize {
         self.loss_mask.iter().filter(|&&m| m).count()

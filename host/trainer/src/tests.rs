@@ -1,5 +1,7 @@
 //! The trainer through its verbs, on a tiny model.
 
+mod heads;
+
 use crate::*;
 use serde_json::json;
 use tch::{Kind, Tensor};

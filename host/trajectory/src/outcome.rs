@@ -26,7 +26,7 @@ pub struct Span {
 /// A score and how it came about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grade {
-    /// Named values; a lone one is the reward.
+    /// Named values; a lone one, or one named `reward`, is the reward.
     pub components: Vec<Component>,
     /// Rewards along the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,10 +82,35 @@ impl fmt::Display for Failure {
 }
 
 impl Outcome {
-    /// The reward of a scored sample: the weighted sum of its components (weight 1 where `weights` is silent).
+    /// The reward of a scored sample: the weighted sum of its components. Where `weights` is silent, a
+    /// component weighs 1; but beside one named `reward`, the others weigh nothing: they say how it
+    /// came about.
     pub fn reward(&self, weights: &[(String, f64)]) -> Option<f64> {
         let Outcome::Scored(grade) = self else { return None };
-        let weight = |name: &str| weights.iter().find(|(n, _)| n == name).map_or(1.0, |(_, w)| *w);
+        let main = grade.components.iter().any(|c| c.name == "reward");
+        let silent = |name: &str| if main && name != "reward" { 0.0 } else { 1.0 };
+        let weight =
+            |name: &str| weights.iter().find(|(n, _)| n == name).map_or_else(|| silent(name), |(_, w)| *w);
         Some(grade.components.iter().map(|c| weight(&c.name) * c.value).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(components: &[(&str, f64)]) -> Outcome {
+        let components =
+            components.iter().map(|(name, value)| Component { name: (*name).into(), value: *value });
+        Outcome::Scored(Grade { components: components.collect(), spans: Vec::new(), note: None })
+    }
+
+    #[test]
+    fn components_add_up_unless_one_of_them_is_the_reward() {
+        let weights = [("b".to_owned(), 0.5)];
+        assert_eq!(scored(&[("a", 1.0), ("b", 3.0)]).reward(&[]), Some(4.0));
+        assert_eq!(scored(&[("a", 1.0), ("b", 3.0)]).reward(&weights), Some(2.5));
+        assert_eq!(scored(&[("reward", 1.0), ("b", 3.0)]).reward(&[]), Some(1.0));
+        assert_eq!(scored(&[("reward", 1.0), ("b", 3.0)]).reward(&weights), Some(2.5));
     }
 }

@@ -2,7 +2,7 @@
 //! ends the search, and text before the last `</think>` never counts.
 
 use crate::answer::Answer;
-use crate::lex::closing_brace;
+use answer_text::{behind_reasoning, boxes, closing_brace};
 
 /// How responses mark their answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,14 +43,6 @@ pub fn find(response: &str, style: Style, cut_off: bool) -> Found {
     if found.trim().is_empty() { Err("the answer is empty") } else { Ok(found) }
 }
 
-fn behind_reasoning(text: &str) -> Result<&str, &'static str> {
-    match text.rfind("</think>") {
-        Some(at) => Ok(&text[at + "</think>".len()..]),
-        None if text.trim_start().starts_with("<think>") => Err("the reasoning never ends"),
-        None => Ok(text),
-    }
-}
-
 /// A label's own text: what a worked solution gives behind `####`, else all of it.
 pub fn of_label(label: &str) -> &str {
     match label.rfind("####") {
@@ -59,55 +51,22 @@ pub fn of_label(label: &str) -> &str {
     }
 }
 
-/// A box: where it starts and ends, and its inside (none when it never closes).
-type Boxed<'t> = (usize, usize, Option<&'t str>);
-
-fn boxes(text: &str) -> Vec<Boxed<'_>> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    while let Some(i) = text[from..].find("\\boxed").or_else(|| text[from..].find("\\fbox")) {
-        let start = from + i;
-        let name = if text[start..].starts_with("\\boxed") { 6 } else { 5 };
-        let rest = &text[start + name..];
-        let trimmed = rest.trim_start_matches([' ', '\t']);
-        let offset = start + name + rest.len() - trimmed.len();
-        from = start + name;
-        if let Some(inside) = trimmed.strip_prefix('{') {
-            match closing_brace(inside) {
-                Some(end) => {
-                    from = offset + 1 + end + 1;
-                    found.push((start, from, Some(&inside[..end])));
-                }
-                None => found.push((start, text.len(), None)),
-            }
-        } else {
-            // `\boxed 7`; the bare word in prose is no box.
-            let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '.' | ',' | '/');
-            let end = trimmed.find(|c: char| !is_part(c)).unwrap_or(trimmed.len());
-            let number = trimmed[..end].trim_end_matches(['.', ',']);
-            if number.contains(|c: char| c.is_ascii_digit()) {
-                found.push((start, offset + number.len(), Some(number)));
-            }
-        }
-    }
-    found
-}
-
 /// The last box; neighbours joined by no more than a comma or `and` are one answer.
 fn boxed(text: &str) -> Option<Found> {
     let boxes = boxes(text);
-    let &(mut start, _, last) = boxes.last()?;
+    let last = boxes.last()?;
+    let (mut start, last) = (last.start, last.inside);
     let Some(last) = last else { return Some(Err("the last \\boxed{ is never closed")) };
     let mut parts = vec![last.trim()];
-    for &(other, end, inside) in boxes.iter().rev().skip(1) {
-        let Some(inside) = inside else { break };
-        if !is_joint(&text[end..start]) {
+    for other in boxes.iter().rev().skip(1) {
+        let Some(inside) = other.inside else { break };
+        if !is_joint(&text[other.end..start]) {
             break;
         }
         if !parts.contains(&inside.trim()) {
             parts.insert(0, inside.trim());
         }
-        start = other;
+        start = other.start;
     }
     Some(Ok(parts.join(" , ")))
 }

@@ -1,6 +1,6 @@
 //! Mathematical answers: found in a response, read, and compared exactly and in bounded time.
 //!
-//! `extract` finds the text of the final answer, `lex` and `parse` read it into a typed value,
+//! `extract` finds the text of the final answer, `lex`, `formula` and `parse` read it into a typed value,
 //! `compare` decides by type; formulas are compared as quotients of polynomials (`normal`,
 //! `polynomial`) and, where those grow too large, by their values in two prime fields (`field`).
 //! Nothing here evaluates text as code, uses floating point, or knows what a plugin is.
@@ -9,12 +9,14 @@ mod answer;
 mod compare;
 mod extract;
 mod field;
+mod formula;
 mod lex;
 mod normal;
 mod number;
 mod parse;
 mod polynomial;
 mod syntax;
+mod token;
 mod units;
 
 pub use answer::Answer;
@@ -38,6 +40,10 @@ impl Label {
     ///
     /// The error says why nothing can be compared with it.
     pub fn read(label: &str) -> Result<Label, String> {
+        if answer_text::is_remark(label) {
+            let shown: String = label.chars().take(80).collect();
+            return Err(format!("the label {shown:?} is a remark, not an answer"));
+        }
         let text = extract::of_label(label);
         Answer::of(text).map(Label).ok_or_else(|| {
             let shown: String = label.chars().take(80).collect();

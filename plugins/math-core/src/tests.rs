@@ -219,7 +219,7 @@ fn a_response_cut_off_in_its_answer_is_no_answer() {
 
 #[test]
 fn labels_that_cannot_be_read_are_refused() {
-    for label in ["", "  ", "\\frac{1}{2", "}", "$$", "####", "\\text{}x}"] {
+    for label in ["", "  ", "\\frac{1}{2", "}", "$$", "####", "\\text{}x}", "(see the proof above)", "proof"] {
         assert!(Label::read(label).is_err(), "{label:?}");
     }
 }

@@ -26,7 +26,7 @@ pub struct Span {
 /// A score and how it came about.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grade {
-    /// Named values; a lone one is the reward.
+    /// Named values; a lone one, or one named `reward`, is the reward.
     pub components: Vec<Component>,
     /// Rewards along the way.
     pub spans: Vec<Span>,

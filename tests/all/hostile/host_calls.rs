@@ -109,7 +109,7 @@ pub fn cases() -> Vec<Case> {
             flood(&format!("{FETCH} drop"))
                 .forgetful()
                 .with(Capability::Http),
-            limited(granted("http:api.example.com"), |limits| limits.host_calls = 100),
+            limited(granted("http:api.example.com"), |limits| limits.requests = 100),
             "host-quota",
         ),
         fails(
@@ -118,7 +118,7 @@ pub fn cases() -> Vec<Case> {
             flood(&format!("{CHAT} drop"))
                 .forgetful()
                 .with(Capability::Judge),
-            limited(granted("judge"), |limits| limits.host_calls = 100),
+            limited(granted("judge"), |limits| limits.requests = 100),
             "host-quota",
         ),
         scene(32, "a flood of values fills the plugin's own store and no other", full_store),

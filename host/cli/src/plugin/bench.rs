@@ -1,6 +1,6 @@
 //! `whet plugin bench`: what a plugin's calls cost on this machine.
 
-use super::{File, Terms, host, rows};
+use super::{PluginFile, Terms, plugin_host, rows};
 use crate::words::out;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
@@ -48,9 +48,9 @@ enum Plugin {
 /// Measures calls on one thread, one group at a time.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     ensure!(args.seconds > 0.0 && args.seconds <= 600.0, "--seconds must be above 0 and at most 600");
-    let file = File::read(&args.plugin)?;
+    let file = PluginFile::read(&args.plugin)?;
     let usage = args.terms.usage()?;
-    let host = host();
+    let host = plugin_host();
     let kinds = host.inspect(&file.bytes).map_err(|e| file.refused(e))?.kinds;
     let start = Instant::now();
     let plugin = match kinds.first() {

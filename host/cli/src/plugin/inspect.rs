@@ -1,6 +1,6 @@
 //! `whet plugin inspect` and `whet plugin check`.
 
-use super::{File, Terms, host, size_text};
+use super::{PluginFile, Terms, plugin_host, size_text};
 use crate::words::out;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -30,8 +30,8 @@ pub struct CheckArgs {
 
 /// Prints what a component is.
 pub fn run(args: &InspectArgs) -> Result<ExitCode> {
-    let file = File::read(&args.plugin)?;
-    let inspection = host().inspect(&file.bytes).map_err(|e| file.refused(e))?;
+    let file = PluginFile::read(&args.plugin)?;
+    let inspection = plugin_host().inspect(&file.bytes).map_err(|e| file.refused(e))?;
     if args.json {
         out(format!("{:#}", as_json(&inspection)))?;
     } else {
@@ -42,9 +42,9 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
 
 /// Admits a component under the given terms and says so.
 pub fn check(args: &CheckArgs) -> Result<ExitCode> {
-    let file = File::read(&args.plugin)?;
+    let file = PluginFile::read(&args.plugin)?;
     let usage = args.terms.usage()?;
-    let host = host();
+    let host = plugin_host();
     let inspection = host.inspect(&file.bytes).map_err(|e| file.refused(e))?;
     let Some(&kind) = inspection.kinds.first() else { bail!("{} exports no world", file.path.display()) };
     load(&host, kind, &file.bytes, &usage).map_err(|e| file.refused(e))?;
@@ -111,6 +111,7 @@ fn as_json(inspection: &Inspection) -> Value {
         "components": d.components,
         "determinism": determinism(d.determinism),
         "group_wise": d.group_wise,
+        "isolated": inspection.isolated,
         "config_schema": d.config_schema,
     })
 }
@@ -131,8 +132,11 @@ fn as_text(inspection: &Inspection) -> String {
     line("digest", inspection.digest.to_string());
     if !d.components.is_empty() {
         line("components", d.components.join(", "));
-        let scored =
-            if d.group_wise { "as a group: a score depends on its neighbours" } else { "one by one" };
+        let scored = match (d.group_wise, inspection.isolated) {
+            (true, _) => "as a group: a score depends on its neighbours",
+            (false, true) => "isolated: each in an instance of its own",
+            (false, false) => "one by one",
+        };
         line("samples", scored.to_owned());
     }
     line("determinism", determinism(d.determinism).to_owned());

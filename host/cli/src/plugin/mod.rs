@@ -6,6 +6,7 @@
 mod bench;
 mod build;
 mod inspect;
+mod judge;
 mod new;
 mod rows;
 mod run;
@@ -17,8 +18,10 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use whet_capability::Judge;
+use whet_http::Egress;
 use whet_plugin_host::{
-    Grants, Host, HostOptions, Limits, LoadError, LogLevel, LogLine, Profile, Use, user_cache_dir,
+    Grants, Host, HostOptions, Limits, LoadError, LogLevel, LogLine, Profile, Services, Use, user_cache_dir,
 };
 use whet_recipe::{ByteSize, Time};
 
@@ -66,14 +69,14 @@ pub fn run(args: PluginArguments) -> Result<ExitCode> {
 
 /// The terms on which a plugin runs, as a recipe would state them.
 #[derive(Debug, Args)]
-struct Terms {
+pub struct Terms {
     /// The plugin's configuration, a JSON object; `whet plugin inspect` shows its schema.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     config: String,
-    /// A capability to grant: `random`, `store`, `judge`, `http:HOST`. May be repeated.
+    /// A capability to grant: `random`, `store`, `judge`, `http:HOST`, `http-local:HOST`. May be repeated.
     #[arg(long = "grant", value_name = "GRANT")]
     grants: Vec<String>,
-    /// Wall time of one call.
+    /// Wall time of one call, without what it waits for judges and servers.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     time: Time,
     /// Memory of one call.
@@ -88,7 +91,19 @@ struct Terms {
 }
 
 impl Terms {
-    fn usage(&self) -> Result<Use> {
+    /// Whether any differs from what holds without it.
+    pub fn is_given(&self) -> bool {
+        let limits = Limits::default();
+        self.config != "{}"
+            || !self.grants.is_empty()
+            || self.time.0 != limits.time
+            || self.memory.0 != limits.memory as u64
+            || self.seed != 0
+            || self.deterministic
+    }
+
+    /// The terms in the plugin host's words.
+    pub fn usage(&self) -> Result<Use> {
         let config: Value = serde_json::from_str(&self.config)
             .with_context(|| format!("--config `{}` is not JSON", self.config))?;
         Ok(Use {
@@ -107,21 +122,23 @@ impl Terms {
 }
 
 /// A plugin's file.
-struct File {
-    path: PathBuf,
-    bytes: Vec<u8>,
+pub struct PluginFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds.
+    pub bytes: Vec<u8>,
 }
 
-impl File {
+impl PluginFile {
     /// A name finds a standard plugin, a path any file.
-    fn read(plugin: &str) -> Result<Self> {
+    pub fn read(plugin: &str) -> Result<Self> {
         let path = whet_plugin_host::find(plugin)?;
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(File { path, bytes })
+        Ok(PluginFile { path, bytes })
     }
 
     /// The error of a plugin that was not admitted; `words` has the help for most.
-    fn refused(&self, error: LoadError) -> anyhow::Error {
+    pub fn refused(&self, error: LoadError) -> anyhow::Error {
         let what = format!("{} is not admitted", self.path.display());
         let LoadError::NotGranted(capability) = &error else {
             return anyhow::Error::from(error).context(what);
@@ -132,8 +149,14 @@ impl File {
     }
 }
 
-/// A host that keeps compiled plugins in the user's cache and shows what plugins log.
-fn host() -> Host {
+/// A host that keeps compiled plugins in the user's cache and shows what plugins log. There is no judge;
+/// hosts that are granted can be reached.
+pub fn plugin_host() -> Host {
+    plugin_host_with(None)
+}
+
+/// [`plugin_host`] with somebody who answers `judge`.
+fn plugin_host_with(judge: Option<Arc<dyn Judge>>) -> Host {
     let show = |line: &LogLine<'_>| {
         if line.level >= LogLevel::Info {
             note(format!("[{} {}] {}: {}", line.plugin, line.level.as_str(), line.subject, line.text));
@@ -142,6 +165,7 @@ fn host() -> Host {
     Host::new(HostOptions {
         cache_dir: user_cache_dir(),
         log: Some(Arc::new(show)),
+        services: Services { judge, http: Some(Arc::new(Egress)) },
         ..HostOptions::default()
     })
 }

@@ -109,6 +109,8 @@ fn row(line: &str, unused: &mut BTreeSet<String>) -> Result<Row> {
         None => None,
         Some(Value::String(text)) => Some(text),
         Some(Value::Number(n)) if n.is_i64() || n.is_u64() => Some(n.to_string()),
+        // Several right answers, or an answer with its parts: their text, as the data loader takes such a cell.
+        Some(value @ (Value::Array(_) | Value::Object(_))) => Some(value.to_string()),
         Some(other) => {
             bail!("`label` must be a text, not {other}: write it in quotes, as it is to be compared")
         }
@@ -192,6 +194,12 @@ mod tests {
         assert_eq!(shape, [("g", 2), ("3", 1), ("d", 1), ("g", 1)]);
         assert_eq!(rows.ids[2], 3);
         assert_eq!(rows.groups[3].label, None);
+    }
+
+    #[test]
+    fn a_label_of_several_answers_becomes_their_text() {
+        let rows = read_text(r#"{"id": "a", "response": "1", "label": ["1", "one"]}"#).unwrap();
+        assert_eq!(rows.groups[0].label.as_deref(), Some(r#"["1","one"]"#));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `whet plugin run`: a file of responses through a reward plugin.
 
-use super::{File, Terms, host, rows};
+use super::judge::JudgeArgs;
+use super::{PluginFile, Terms, plugin_host_with, rows};
 use crate::words::note;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -38,13 +39,16 @@ pub struct RunArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     terms: Terms,
+    #[command(flatten)]
+    judge: JudgeArgs,
 }
 
 /// Scores the file.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
-    let file = File::read(&args.plugin)?;
-    let usage = args.terms.usage()?;
-    let host = host();
+    let file = PluginFile::read(&args.plugin)?;
+    let mut usage = args.terms.usage()?;
+    usage.grants = args.judge.grant(usage.grants);
+    let host = plugin_host_with(args.judge.judge()?);
     let plugin = host.reward(&file.bytes, &usage).map_err(|e| file.refused(e))?;
     let rows = rows::open(&args.input)?;
     if !rows.unused.is_empty() {

@@ -1,6 +1,6 @@
 //! What a call gives back, and what ends it.
 
-use super::guests::{OBEDIENT, Parts, group, hasty, host, scoring};
+use super::guests::{ENDED, OBEDIENT, Parts, group, hasty, host, scoring};
 use crate::{CallError, Kind, Limits, LoadError, RewardPlugin, Use};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -49,6 +49,27 @@ fn a_failure_of_a_group_wise_plugin_costs_the_whole_group() {
     let outcomes = plugin.score(&group(&["1", "T", "x"])).unwrap();
     assert_eq!(outcomes.iter().map(kind).collect::<Vec<_>>(), ["trapped"; 3]);
     assert_eq!(plugin.stats().retries, 0);
+}
+
+#[test]
+fn an_isolated_plugin_gets_each_sample_alone_and_says_what_an_ended_call_means() {
+    let body = format!("{OBEDIENT}{ENDED}");
+    let parts = Parts { world: "isolated-reward-plugin", body: &body, ..Parts::default() };
+    let plugin = parts.reward(&hasty());
+    assert_eq!(plugin.stats().calls, 2);
+    assert_eq!(rewards(&plugin.score(&group(&["1", "x"])).unwrap()), [Some(1.0), Some(0.5)]);
+    assert_eq!(plugin.stats().calls, 4, "one call per sample");
+    assert_eq!(rewards(&plugin.score_once(&group(&["1", "x"])).unwrap()), [Some(1.0), Some(0.5)]);
+
+    let outcomes = plugin.score(&group(&["L", "G", "R", "T", "N", "1"])).unwrap();
+    let expected = ["scored", "scored", "scored", "trapped", "non-finite", "scored"];
+    assert_eq!(outcomes.iter().map(kind).collect::<Vec<_>>(), expected);
+    assert_eq!(rewards(&outcomes), [Some(0.0), Some(0.0), Some(0.0), None, None, Some(1.0)]);
+    let Outcome::Scored(grade) = &outcomes[0] else { panic!("{:?}", outcomes[0]) };
+    assert_eq!(grade.note.as_deref(), Some("no such mode"));
+
+    let both = Parts { group_wise: true, ..parts }.build();
+    assert!(matches!(host().reward(&both, &hasty()), Err(LoadError::Descriptor(_))));
 }
 
 #[test]

@@ -224,6 +224,18 @@ pub const OBEDIENT: &str = r#"
                 (br $each)))
         (local.get $ret))"#;
 
+/// Says what an ended call means: a failure after a trap, else a score of 0 with a note.
+pub const ENDED: &str = r#"
+    (func (export "whet:plugin/isolated@0.1.0#ended") (param $end i32) (result i32) (local $ret i32)
+        (local.set $ret (call $new (i32.const 24)))
+        (i32.store (local.get $ret) (i32.const 0))
+        (if (i32.ne (local.get $end) (i32.const 3)) (then
+            (call $scored (local.get $ret) (f64.const 0))
+            (i32.store (local.get $ret) (i32.const 1))
+            (i32.store offset=12 (local.get $ret) (i32.const 200))
+            (i32.store offset=16 (local.get $ret) (i32.const 12))))
+        (local.get $ret))"#;
+
 /// A reward whose score function is `code`, which leaves the score of every sample (an f64).
 pub fn scoring(code: &str) -> String {
     format!(

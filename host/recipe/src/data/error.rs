@@ -102,6 +102,13 @@ pub enum DataProblem {
         /// What is wrong.
         message: String,
     },
+    /// Two answers without a prompt column that do not begin alike.
+    NoCommonPrompt {
+        /// The answers' columns.
+        columns: [String; 2],
+        /// The column that a prompt could stand in.
+        prompt: String,
+    },
     /// Two rows of one id.
     DuplicateId {
         /// The id.

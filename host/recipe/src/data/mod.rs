@@ -9,11 +9,13 @@ mod jsonl;
 mod lint;
 mod order;
 mod parquet;
+mod preference;
 mod row;
 
 pub use error::{DataError, DataErrors, DataProblem, Origin};
 pub use lint::{Finding, Statistics, lint, overlap};
 pub use order::Order;
+pub use preference::{PreferenceRow, Preferences, preferences, test_preferences};
 pub use row::{Row, Warning, WarningKind};
 
 use crate::load::near;
@@ -127,7 +129,7 @@ fn read(
             rows.extend(reader.row(raw, &mut warnings, &mut report));
         }
     }
-    duplicates(&rows, &mut report);
+    duplicates(rows.iter().map(|row| (row.id.as_str(), &row.origin)), &mut report);
     report.finish(Rows { rows, columns: names, warnings })
 }
 
@@ -211,15 +213,13 @@ fn shown_names(paths: &[DataPath]) -> Vec<String> {
     paths.iter().map(|p| if clash(p) { format!("{}/{}", number(p), name(p)) } else { name(p) }).collect()
 }
 
-fn duplicates(rows: &[Row], report: &mut Report) {
-    let mut seen: HashMap<&str, &Origin> = HashMap::with_capacity(rows.len());
-    for row in rows {
-        if let Some(first) = seen.insert(&row.id, &row.origin) {
-            report.add(
-                row.origin.clone(),
-                DataProblem::DuplicateId { id: row.id.clone(), first: first.clone() },
-            );
-            seen.insert(&row.id, first);
+fn duplicates<'a>(rows: impl Iterator<Item = (&'a str, &'a Origin)>, report: &mut Report) {
+    let mut seen: HashMap<&str, &Origin> = HashMap::new();
+    for (id, origin) in rows {
+        if let Some(first) = seen.insert(id, origin) {
+            let problem = DataProblem::DuplicateId { id: id.to_owned(), first: first.clone() };
+            report.add(origin.clone(), problem);
+            seen.insert(id, first);
         }
     }
 }

@@ -176,33 +176,14 @@ impl Reader<'_> {
     }
 
     fn prompt(&self, raw: &RawRow, warnings: &mut Vec<Warning>) -> Result<Vec<Message>, DataProblem> {
-        let column = || self.columns.prompt.clone();
-        let missing = |found| DataProblem::NoPrompt { column: column(), found };
-        let cell = raw.cells.get(&self.columns.prompt).ok_or_else(|| missing("missing"))?;
+        let turns = turns(raw, &self.columns.prompt, Role::User)?;
         let mut warn = |kind| warnings.push(Warning { origin: raw.origin.clone(), kind });
-        let turns = match &cell.value {
-            Value::Null => return Err(missing("null")),
-            Value::Array(list) if list.is_empty() => return Err(missing("an empty list")),
-            Value::Array(list) => list
-                .iter()
-                .map(|message| Message::from_json(&openai_form(message)))
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|e| DataProblem::Message { column: column(), message: e.to_string() })?,
-            Value::Object(_) => {
-                return Err(DataProblem::Message { column: column(), message: "found an object".to_owned() });
-            }
-            _ => {
-                let text = cell.text.clone().unwrap_or_default();
-                if text.trim().is_empty() {
-                    return Err(missing("empty"));
-                }
-                if matches!(serde_json::from_str(&text), Ok(Value::Array(list)) if list.iter().any(|m| m.get("role").is_some()))
-                {
-                    warn(WarningKind::MessagesAsText);
-                }
-                vec![Message::text(Role::User, text)]
-            }
-        };
+        let text = raw.cells.get(&self.columns.prompt).and_then(|cell| cell.text.as_deref());
+        let is_list = |text: &str| matches!(serde_json::from_str(text), Ok(Value::Array(list)) if list.iter().any(|m| m.get("role").is_some()));
+        let written_as_text = raw.cells.get(&self.columns.prompt).is_some_and(|cell| cell.value.is_string());
+        if written_as_text && text.is_some_and(is_list) {
+            warn(WarningKind::MessagesAsText);
+        }
         let text: String = turns.iter().map(Message::joined_text).collect::<Vec<_>>().join("\n");
         if let Some(placeholder) = PLACEHOLDERS.iter().find(|p| text.contains(**p)) {
             // With files, the row is refused for these.
@@ -219,20 +200,42 @@ impl Reader<'_> {
         if turns.last().is_some_and(|m| m.role == Role::Assistant) {
             warn(WarningKind::EndsWithAnswer);
         }
-        Ok(self.conversation(turns))
+        Ok(self.prelude.before(turns))
     }
+}
 
+impl Prelude {
     /// System message, solved examples, then the row's own turns; its own system message goes first and stays alone.
-    fn conversation(&self, turns: Vec<Message>) -> Vec<Message> {
+    pub fn before(&self, turns: Vec<Message>) -> Vec<Message> {
         let own = turns.iter().take_while(|m| m.role == Role::System).count();
         let (system, turns) = turns.split_at(own);
         let mut conversation = system.to_vec();
         if system.is_empty() {
-            conversation.extend(self.prelude.system.as_ref().map(|text| Message::text(Role::System, text)));
+            conversation.extend(self.system.as_ref().map(|text| Message::text(Role::System, text)));
         }
-        conversation.extend(self.prelude.examples.iter().cloned());
+        conversation.extend(self.examples.iter().cloned());
         conversation.extend_from_slice(turns);
         conversation
+    }
+}
+
+/// What a column says: a list of messages as it is, a text as one message of `role`.
+pub(super) fn turns(raw: &RawRow, column: &str, role: Role) -> Result<Vec<Message>, DataProblem> {
+    let missing = |found| DataProblem::NoPrompt { column: column.to_owned(), found };
+    let message = |message: String| DataProblem::Message { column: column.to_owned(), message };
+    let cell = raw.cells.get(column).ok_or_else(|| missing("missing"))?;
+    match &cell.value {
+        Value::Null => Err(missing("null")),
+        Value::Array(list) if list.is_empty() => Err(missing("an empty list")),
+        Value::Array(list) => {
+            let read = |value: &Value| Message::from_json(&openai_form(value));
+            list.iter().map(read).collect::<Result<_, _>>().map_err(|e| message(e.to_string()))
+        }
+        Value::Object(_) => Err(message("found an object".to_owned())),
+        _ => {
+            let text = cell.text.clone().unwrap_or_default();
+            if text.trim().is_empty() { Err(missing("empty")) } else { Ok(vec![Message::text(role, text)]) }
+        }
     }
 }
 

@@ -44,6 +44,10 @@ pub struct Data {
     #[serde(default = "Data::default_max_prompt_tokens")]
     #[schemars(range(min = 1))]
     pub max_prompt_tokens: usize,
+    /// Rows that are longer, prompt and answer together, are left out (and counted); for tasks that sample nothing.
+    #[serde(default = "Data::default_max_tokens")]
+    #[schemars(range(min = 1))]
+    pub max_tokens: usize,
 }
 
 /// Column names of the data files.
@@ -56,6 +60,13 @@ pub struct Columns {
     /// The reference answer. Unless named, the column `label` is used if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// The preferred answer, for tasks that compare: a text, or a list of chat messages, which may be the whole
+    /// conversation.
+    #[schemars(length(min = 1))]
+    pub chosen: String,
+    /// The other answer, likewise.
+    #[schemars(length(min = 1))]
+    pub rejected: String,
     /// A unique name per row. Unless named, the column `id` is used if there is one, else `file:line`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -132,6 +143,10 @@ impl Data {
     fn default_max_prompt_tokens() -> usize {
         1024
     }
+
+    fn default_max_tokens() -> usize {
+        2048
+    }
 }
 
 fn yes() -> bool {
@@ -140,7 +155,14 @@ fn yes() -> bool {
 
 impl Default for Columns {
     fn default() -> Self {
-        Columns { prompt: "prompt".into(), label: None, id: None, metadata: None }
+        Columns {
+            prompt: "prompt".into(),
+            label: None,
+            chosen: "chosen".into(),
+            rejected: "rejected".into(),
+            id: None,
+            metadata: None,
+        }
     }
 }
 

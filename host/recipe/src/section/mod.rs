@@ -4,21 +4,36 @@
 //! speaks to the person who writes recipes.
 
 mod algorithm;
+mod critic;
 mod data;
+mod gate;
+mod judge;
 mod model;
 mod plugin;
 mod recipe;
 mod rollout;
 mod run;
+mod task;
+mod teacher;
 mod train;
 
-pub use algorithm::{Algorithm, Correction, CorrectionKind, Kl, KlEstimator, Preset, Reduction, Scale};
+pub(crate) use algorithm::kinds;
+pub use algorithm::{
+    AdaptiveKl, Against, Algorithm, Alignment, Baseline, Correction, Entropy, Estimator, GaeSteps, Gaps, Kl,
+    KlEstimator, KlGradient, Loss, Measure, Old, Over, Overlong, Placement, Preset, Ratio, Reduction, Region,
+    Rejection, Scale, Singleton, Span, Surrogate, Variance, WeightLevel, Whiten,
+};
+pub use critic::Critic;
 pub use data::{Columns, Data, DataPath, DataPathError, Example, Examples, PromptFormat, Slice};
+pub use gate::{Combine, Comparison, Gate};
+pub use judge::Judge;
 pub use model::{Device, Dtype, Lora, LoraTarget, Model};
 pub use plugin::{Grant, Limits, OnFailure, PluginUse, Profile, Reward};
 pub use recipe::Recipe;
-pub use rollout::Rollout;
+pub use rollout::{Dynamic, Rollout};
 pub use run::{Eval, Log, Run};
+pub use task::{Dpo, DpoLoss, Sft, Task, Turns};
+pub use teacher::{RestOfTokens, Teacher, TeacherDivergence, TeacherLoss, TopTokens};
 pub use train::{Schedule, Train};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

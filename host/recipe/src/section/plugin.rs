@@ -1,5 +1,6 @@
 //! `[reward]`, `[[filter]]`, `[advantage]`, `[on-failure]`: plugins and what they may do.
 
+use super::{Combine, Gate};
 use crate::quantity::as_text;
 use crate::{ByteSize, Time};
 use indexmap::IndexMap;
@@ -21,7 +22,7 @@ pub struct PluginUse {
     /// The plugin's own options; `whet plugin inspect` prints their schema.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// Capabilities that it may use: `random`, `store`, `judge`, `http:HOST`. Writing to the run's log needs none.
+    /// Capabilities that it may use: `random`, `store`, `judge`, `judge:ROUTE`, `http:HOST`, `http-local:HOST`. Writing to the run's log needs none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
     /// Bounds of one call.
@@ -49,6 +50,13 @@ pub struct Reward {
     /// Factors of the plugin's named components in its reward; 1 where silent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub weights: IndexMap<String, f64>,
+    /// How this plugin's reward enters the total.
+    #[serde(default)]
+    pub combine: Combine,
+    /// Conditions on components of any plugin of the recipe; where one does not hold, this plugin's reward counts as 0.
+    #[serde(default, deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "super::one_or_many_schema::<Gate>")]
+    pub gate: Vec<Gate>,
 }
 
 /// A capability that a plugin may use.
@@ -58,20 +66,29 @@ pub enum Grant {
     Random,
     /// Values kept between calls.
     Store,
-    /// Questions to a language model.
-    Judge,
+    /// Questions to a language model: to any judge of the recipe, or to one.
+    Judge(Option<String>),
     /// HTTP requests to one host.
-    Http(String),
+    Http {
+        /// The host, with its port if it needs one.
+        host: String,
+        /// Also where the name leads to this machine or a private network.
+        local: bool,
+    },
 }
 
 /// Bounds of one plugin call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Limits {
-    /// Wall time of one call.
+    /// Wall time of one call, without what it waits for judges and servers.
     pub time: Time,
+    /// What one call may wait for judges and servers, all its requests together. A request that would take longer times out.
+    pub wait: Time,
     /// Linear memory, summed over all memories.
     pub memory: ByteSize,
+    /// What it may keep in `store` for the run.
+    pub store: ByteSize,
 }
 
 /// How a plugin is compiled.
@@ -105,15 +122,18 @@ impl FromStr for Grant {
         Ok(match text {
             "random" => Grant::Random,
             "store" => Grant::Store,
-            "judge" => Grant::Judge,
-            _ => match text.strip_prefix("http:") {
-                Some(host) if !host.is_empty() && !host.contains(['/', ' ', '*']) => {
-                    Grant::Http(host.to_owned())
+            "judge" => Grant::Judge(None),
+            _ => match text.split_once(':') {
+                Some(("judge", route)) if !route.is_empty() => Grant::Judge(Some(route.to_owned())),
+                Some((http @ ("http" | "http-local"), host))
+                    if !host.is_empty() && !host.contains(['/', ' ', '*', '@']) =>
+                {
+                    Grant::Http { host: host.to_owned(), local: http == "http-local" }
                 }
                 _ => {
                     return Err(format!(
-                        "`{text}` is not a capability; write \"random\", \"store\", \"judge\" or \"http:\" and one \
-                         host name, as in \"http:api.example.com\""
+                        "`{text}` is not a capability; write \"random\", \"store\", \"judge\", \"judge:\" and a route, or \
+                         \"http:\" and one host name, as in \"http:api.example.com\""
                     ));
                 }
             },
@@ -126,17 +146,30 @@ impl fmt::Display for Grant {
         match self {
             Grant::Random => f.write_str("random"),
             Grant::Store => f.write_str("store"),
-            Grant::Judge => f.write_str("judge"),
-            Grant::Http(host) => write!(f, "http:{host}"),
+            Grant::Judge(None) => f.write_str("judge"),
+            Grant::Judge(Some(route)) => write!(f, "judge:{route}"),
+            Grant::Http { host, local: false } => write!(f, "http:{host}"),
+            Grant::Http { host, local: true } => write!(f, "http-local:{host}"),
         }
     }
 }
 
-as_text!(Grant, "Grant", "grant", "http:api.example.com", "`random`, `store`, `judge` or `http:HOST`.");
+as_text!(
+    Grant,
+    "Grant",
+    "grant",
+    "http:api.example.com",
+    "`random`, `store`, `judge`, `judge:ROUTE`, `http:HOST` or `http-local:HOST`."
+);
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { time: Time(Duration::from_secs(1)), memory: ByteSize(64 << 20) }
+        Limits {
+            time: Time(Duration::from_secs(1)),
+            wait: Time(Duration::from_secs(120)),
+            memory: ByteSize(64 << 20),
+            store: ByteSize(1 << 20),
+        }
     }
 }
 

@@ -14,6 +14,9 @@ pub struct Rollout {
     /// Responses to each prompt: the group that advantages compare.
     #[schemars(range(min = 1))]
     pub samples_per_prompt: usize,
+    /// Sample on until enough groups pass the filters; without it a step trains on what they leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamic: Option<Dynamic>,
     /// Longest response, in tokens.
     #[schemars(range(min = 1))]
     pub max_tokens: usize,
@@ -40,11 +43,31 @@ pub struct Rollout {
     pub max_running: usize,
 }
 
+/// Dynamic sampling: every step trains on `prompts-per-step` groups that pass the filters (DAPO, arXiv 2503.14476).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Dynamic {
+    /// The first attempt asks so many times the prompts of a step; later ones ask for what is missing.
+    #[schemars(range(min = 1.0, max = 100.0))]
+    pub oversample: f64,
+    /// Attempts of one step. After the last, groups that a filter would spare fill what is missing, and if they do not
+    /// suffice the run stops.
+    #[schemars(range(min = 1))]
+    pub max_attempts: usize,
+}
+
+impl Default for Dynamic {
+    fn default() -> Self {
+        Dynamic { oversample: 1.5, max_attempts: 10 }
+    }
+}
+
 impl Default for Rollout {
     fn default() -> Self {
         Rollout {
             prompts_per_step: 8,
             samples_per_prompt: 8,
+            dynamic: None,
             max_tokens: 256,
             temperature: 1.0,
             top_p: 1.0,

@@ -10,6 +10,9 @@ pub struct Train {
     /// Steps of the run: each samples, scores and updates once.
     #[schemars(range(min = 1))]
     pub steps: u64,
+    /// Rows, or pairs of answers, of one step; for tasks that sample nothing.
+    #[schemars(range(min = 1))]
+    pub batch_size: usize,
     /// Highest learning rate.
     #[schemars(range(max = 1.0), extend("exclusiveMinimum" = 0))]
     pub learning_rate: f64,
@@ -53,6 +56,7 @@ impl Default for Train {
     fn default() -> Self {
         Train {
             steps: 100,
+            batch_size: 16,
             learning_rate: 1e-6,
             schedule: Schedule::default(),
             warmup: 0,

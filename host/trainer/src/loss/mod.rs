@@ -7,12 +7,15 @@
 
 pub mod distillation;
 mod objective;
+mod preference;
 mod value;
 
 pub use objective::{Known, Objective, PolicyLoss, Region, Surrogate, policy};
+pub use preference::{PreferenceLoss, bradley_terry};
 pub use value::{ValueError, ValueLoss, value};
 
 use tch::{Kind, Tensor};
+use whet_algorithm::correction::Rejection;
 use whet_algorithm::{Correction, Kl, KlEstimator, KlGradient, Reduction};
 
 /// Over what `r = p / p_old` is formed.
@@ -55,6 +58,44 @@ pub enum OldPolicy {
     Trainer,
     /// The sampler's (`use_rollout_logprobs`, verl's bypass mode): the ratio corrects for both.
     Rollout,
+    /// The trainer's own at this very update: the ratio is 1 (slime and Relax `true_on_policy`).
+    Current,
+}
+
+/// What entropy has to do with the loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entropy {
+    /// `bonus · H` is taken off every token's loss.
+    pub bonus: f64,
+    /// Only this share of the batch's tokens, those of highest entropy, has a policy-gradient term (arXiv 2506.01939,
+    /// TRL `top_entropy_quantile`). Means keep counting the others.
+    pub top_share: f64,
+}
+
+impl Default for Entropy {
+    fn default() -> Self {
+        Entropy { bonus: 0.0, top_share: 1.0 }
+    }
+}
+
+/// A rule by which tokens, or whole sequences, are left out of the policy-gradient term. Means keep counting them, so
+/// that a rule scales gradients down, never up (AReaL, TRL).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reject {
+    /// What sampler and trainer disagree on too much.
+    Mismatch(Rejection),
+    /// Sequences with a ratio `p_old / p_rollout` below the number (slime's veto).
+    Veto(f64),
+    /// Tokens with `A < 0` in sequences whose mean log-probability has fallen by more than `delta` (DeepSeek-V3.2).
+    OffPolicy {
+        /// The fall allowed.
+        delta: f64,
+        /// It is counted from the sampler's log-probability rather than the old one.
+        from_rollout: bool,
+    },
+    /// Tokens of the largest `(log p_old - log p_rollout)²` in the batch, until the mean of the rest is below the number
+    /// (M2PO as AReaL has it).
+    SecondMoment(f64),
 }
 
 /// A loss as typed parts. What cannot be combined is refused by [`LossOptions::check`].
@@ -68,8 +109,14 @@ pub struct LossOptions {
     pub objective: Objective,
     /// The divergence from the reference, if any.
     pub kl: Option<KlTerm>,
+    /// What entropy has to do with it.
+    pub entropy: Entropy,
     /// The weight for tokens of another policy, `p_old / p_rollout`, if any.
     pub correction: Option<Correction>,
+    /// Weights are divided by their mean over the batch.
+    pub normalise_correction: bool,
+    /// What is left out of the policy-gradient term.
+    pub rejections: Vec<Reject>,
     /// From tokens to a batch.
     pub reduction: Reduction,
     /// The rollout's sampling temperature; log-probabilities are those of the tempered distribution.
@@ -84,7 +131,10 @@ impl Default for LossOptions {
             ratio: Ratio { level: RatioLevel::Token, clamp_log: Some(20.0) },
             objective: Objective::ppo(0.2),
             kl: None,
+            entropy: Entropy::default(),
             correction: Some(Correction::truncated(2.0)),
+            normalise_correction: false,
+            rejections: Vec::new(),
             reduction: Reduction::SequenceMeanTokenMean,
             temperature: 1.0,
         }
@@ -127,6 +177,14 @@ impl LossOptions {
         }
         if let Reduction::SequenceMeanTokenSumNorm { length } = self.reduction {
             positive("reduction length", length)?;
+        }
+        if !(self.entropy.bonus.is_finite() && self.entropy.bonus >= 0.0) {
+            let range = "finite and at least 0";
+            return Err(LossError::Range { option: "entropy bonus", value: self.entropy.bonus, range });
+        }
+        if !(self.entropy.top_share > 0.0 && self.entropy.top_share <= 1.0) {
+            let range = "above 0 and at most 1";
+            return Err(LossError::Range { option: "entropy share", value: self.entropy.top_share, range });
         }
         if self.old == OldPolicy::Rollout && self.correction.is_some() {
             return Err(LossError::Contradiction(

@@ -49,6 +49,15 @@ pub enum Objective {
         /// Bound above, on the log-ratio.
         high: f64,
     },
+    /// [`Objective::Clip`] with the bounds that keep the second moment of the batch's harmful tokens within `budget`
+    /// (M2PO as Relax has it, arXiv 2510.01161; see `whet_algorithm::selection::second_moment`). A batch
+    /// has to be seen before its bounds are known: [`Objective::bounded`].
+    SecondMoment {
+        /// Mean squared log-ratio of harmful tokens.
+        budget: f64,
+        /// The bounds are at least these, below and above.
+        least: (f64, f64),
+    },
     /// The surrogate where the token is in its trust region, or comes back to it, else 0; plus
     /// `drift (log r)²` everywhere (DPPO, arXiv 2602.04879).
     Dppo {
@@ -191,6 +200,7 @@ impl Objective {
             }
             Objective::Spo { eps, .. } => positive("spo eps", eps),
             Objective::Dro { beta } => positive("dro beta", beta),
+            Objective::SecondMoment { budget, .. } => positive("m2po budget", budget),
             _ => Ok(()),
         }
     }
@@ -199,6 +209,7 @@ impl Objective {
     pub fn vanishes_without_advantage(&self) -> bool {
         match *self {
             Objective::Clip { .. }
+            | Objective::SecondMoment { .. }
             | Objective::Reinforce
             | Objective::Importance
             | Objective::Cispo { .. }
@@ -217,6 +228,13 @@ impl Objective {
     /// Whether the loss of a token depends on which tokens of the whole batch are picked.
     pub fn picks(&self) -> bool {
         matches!(self, Objective::KlCov { .. } | Objective::ClipCov { .. } | Objective::Within { .. })
+    }
+
+    /// The objective for one batch, whose trained tokens have these advantages and log-ratios.
+    pub fn bounded(self, advantages: &[f64], log_ratio: &[f64]) -> Self {
+        let Objective::SecondMoment { budget, least } = self else { return self };
+        let found = selection::second_moment(advantages, log_ratio, budget, least);
+        Objective::Clip { low: found.low, high: found.high, dual: None, cap: None }
     }
 
     /// The tokens of a whole batch that are picked, by sequence; none where nothing is.
@@ -278,6 +296,8 @@ pub fn policy(objective: Objective, how: Ratio, tokens: &Tokens) -> PolicyLoss {
     let never = || r.detach().isnan();
     let (loss, clipped) = match objective {
         Objective::Clip { low, high, dual, cap } => clip(&r, a, [low, high], dual, cap),
+        // Without its batch there are no harmful tokens beyond the budget, and nothing is clipped.
+        Objective::SecondMoment { .. } => clip(&r, a, [1.0, f64::INFINITY], None, None),
         Objective::ClipCov { low, high, .. } => {
             let (loss, clipped) = clip(&r, a, [low, high], None, None);
             (dropped(&loss, &picked(tokens)), clipped.logical_or(&picked(tokens)))

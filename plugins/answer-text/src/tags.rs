@@ -1,10 +1,41 @@
-//! A small grammar: named tags in order, each once, and nothing left over.
+//! Tags: the last one of a name, and a small grammar of named tags in order, each once, with nothing
+//! left over.
+
+/// What stands between the last `<name>` that is closed and its end; an error when the last one is
+/// never closed, none without any.
+pub fn last<'t>(text: &'t str, name: &str) -> Option<Result<&'t str, &'static str>> {
+    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    let from = text.rfind(&open)? + open.len();
+    Some(text[from..].find(&close).map(|end| &text[from..from + end]).ok_or("the last tag is never closed"))
+}
+
+/// The response as the grammar sees it: with the beginning that the prompt has already given
+/// (`<think>` of a template that ends with it), without end tokens.
+pub fn whole(prefill: &str, response: &str) -> String {
+    let response = crate::without_end_tokens(response);
+    let given = prefill.trim();
+    if given.is_empty() || response.trim_start().starts_with(given) {
+        return response.to_owned();
+    }
+    format!("{prefill}{response}")
+}
 
 /// A tag's name and its two marks.
 pub struct Tag {
     name: String,
     open: String,
     close: String,
+}
+
+/// `<think>…</think>` then `<answer>…</answer>`.
+pub fn think_answer() -> Vec<Tag> {
+    ["think", "answer"].map(Tag::named).into()
+}
+
+impl Tag {
+    fn named(name: &str) -> Tag {
+        Tag { name: name.to_owned(), open: format!("<{name}>"), close: format!("</{name}>") }
+    }
 }
 
 /// Makes the tags; the error says which name is no name.
@@ -21,9 +52,7 @@ pub fn all(names: &[String]) -> Result<Vec<Tag>, String> {
             return Err(format!("the tag `{name}` is named twice"));
         }
     }
-    let tag =
-        |name: &String| Tag { name: name.clone(), open: format!("<{name}>"), close: format!("</{name}>") };
-    Ok(names.iter().map(tag).collect())
+    Ok(names.iter().map(|name| Tag::named(name)).collect())
 }
 
 /// Whether `text` is the tags in order, with any text inside and white space alone around them.
@@ -56,8 +85,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn think_answer() -> Vec<Tag> {
-        all(&["think".to_owned(), "answer".to_owned()]).unwrap()
+    #[test]
+    fn the_last_tag_counts_and_must_be_closed() {
+        assert_eq!(last("<answer>a</answer> no, <answer>b</answer>", "answer"), Some(Ok("b")));
+        assert_eq!(
+            last("<answer>a</answer> no, <answer>b", "answer"),
+            Some(Err("the last tag is never closed"))
+        );
+        assert_eq!(last("a</answer>", "answer"), None);
+    }
+
+    #[test]
+    fn what_the_prompt_has_given_is_not_asked_again() {
+        assert_eq!(whole("<think>\n", "a</think>"), "<think>\na</think>");
+        assert_eq!(whole("<think>\n", "<think>a</think><|im_end|>"), "<think>a</think>");
+        assert_eq!(whole("", "a</s>"), "a");
+    }
+
+    #[test]
+    fn tags_are_named_by_letters() {
+        assert!(all(&["think".to_owned(), "answer".to_owned()]).is_ok());
+        assert!(all(&[]).is_err() && all(&["a b".to_owned()]).is_err());
     }
 
     #[test]
