@@ -108,10 +108,17 @@ enum Finish {
 }
 
 /// `out = x W^T + bias`: `x` is `[m, k]`, `out` is `[m, n]`, `bias` is `[n]`. Work is shared out over the rayon pool.
+/// Sums are f32; the format of `out` says whether they are rounded.
 ///
 /// # Panics
 /// If the sizes do not match, or `w` is gated.
-pub fn linear<T: Number>(isa: Isa, x: &[T], w: &PackedMatrix<T>, bias: Option<&[T]>, out: &mut [T]) {
+pub fn linear<T: Number, O: Number>(
+    isa: Isa,
+    x: &[T],
+    w: &PackedMatrix<T>,
+    bias: Option<&[T]>,
+    out: &mut [O],
+) {
     assert!(!w.gated);
     product(isa, x, w, bias, Finish::Store, out, w.n);
 }

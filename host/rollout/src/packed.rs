@@ -31,7 +31,8 @@ pub(crate) struct Packed<T> {
     cos: Vec<T>,
     sin: Vec<T>,
     rows: Rows<T>,
-    logits: Vec<T>,
+    /// Never rounded: bf16 would leave steps of 1/8 between logits of 20.
+    logits: Vec<f32>,
     profile: Profile,
 }
 
@@ -211,7 +212,7 @@ impl<T: Number + view::Element> Packed<T> {
             });
         }
 
-        logits.resize(wanted.len() * c.vocab_size, T::default());
+        logits.resize(wanted.len() * c.vocab_size, 0.0);
         let normed = &mut rows.normed[..wanted.len() * hidden];
         each_row(normed, hidden, |i, out| {
             rms_norm(isa, &rows.x[wanted[i] * hidden..(wanted[i] + 1) * hidden], &weights.norm, eps, out);

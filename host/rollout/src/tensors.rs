@@ -160,7 +160,9 @@ impl Tensors {
         let h = self.norm(&x.index_select(0, &on_device(&wanted)), "model.norm");
         let output =
             self.weights.get("lm_head.weight").unwrap_or_else(|| self.weight("model.embed_tokens.weight"));
-        let logits = h.linear(output, None::<&Tensor>).narrow(0, 0, asked as i64);
+        // In f32, as the trainer's output layer computes them.
+        let logits =
+            h.to_kind(wide).linear(&output.to_kind(wide), None::<&Tensor>).narrow(0, 0, asked as i64);
         logits.to_kind(Kind::Float).to_device(Device::Cpu).contiguous()
     }
 }

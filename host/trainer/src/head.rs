@@ -107,6 +107,7 @@ impl<'a> Head<'a> {
     /// `hidden`: `[R, H]`, one row per predicting row of the layout.
     pub fn forward(&self, hidden: &Tensor) -> LogProbs {
         let _guard = tch::no_grad_guard();
+        let hidden = &hidden.to_kind(wide(hidden.kind()));
         let mut chosen = self.row.zeros_like().to_kind(Kind::Double);
         let mut total: Option<Sums> = None;
         for part in &self.parts {
@@ -140,7 +141,8 @@ impl<'a> Head<'a> {
     /// `Σ p²` of the distribution every target was drawn from, `[N]`.
     pub fn squares(&self, hidden: &Tensor, forward: &LogProbs) -> Tensor {
         let _guard = tch::no_grad_guard();
-        let normaliser = forward.normaliser.to_kind(wide(hidden.kind())).unsqueeze(1);
+        let hidden = &hidden.to_kind(wide(hidden.kind()));
+        let normaliser = forward.normaliser.to_kind(hidden.kind()).unsqueeze(1);
         let mut total = forward.normaliser.zeros_like();
         for part in &self.parts {
             let mut logits = self.logits(hidden, part);
@@ -190,8 +192,9 @@ impl<'a> Head<'a> {
         });
         let grad = (grad / self.temperature).to_kind(wide);
         let mut hidden_grad = Tensor::zeros(hidden.size(), (wide, hidden.device()));
+        let wide_hidden = hidden.to_kind(wide);
         for part in &self.parts {
-            let mut logits = self.logits(hidden, part);
+            let mut logits = self.logits(&wide_hidden, part);
             logits -= &normaliser;
             let factor = entropy.as_ref().map(|(constant, slope)| &negated - constant - &logits * slope);
             let mut logit_grad = logits.exp_().g_mul_(factor.as_ref().unwrap_or(&negated));
@@ -212,10 +215,10 @@ impl<'a> Head<'a> {
         self.weight.narrow(0, part.first, part.words)
     }
 
-    /// `z / T` of all rows for a part, in at least f32, `[R, words]`.
+    /// `z / T` of all rows for a part, `[R, words]`, in the kind of `hidden`, at least f32: rounded to bf16, logits of 20
+    /// would stand in steps of 1/8, and rollout and trainer on different ones.
     fn logits(&self, hidden: &Tensor, part: &Part) -> Tensor {
-        let logits = hidden.linear(&self.words(part), None::<&Tensor>);
-        let mut logits = logits.to_kind(wide(hidden.kind()));
+        let mut logits = hidden.linear(&self.words(part).to_kind(hidden.kind()), None::<&Tensor>);
         if self.temperature == 1.0 { logits } else { logits.g_div_scalar_(self.temperature) }
     }
 }
