@@ -7,8 +7,11 @@
 //! | key | default | meaning |
 //! |---|---|---|
 //! | `extraction` | `"strict"` | `"flexible"`: without `####`, a box, an answer line or the last number |
+//! | `mode` | `"strict"` | `"verl"`: verl's `gsm8k` with its `strict` and `flexible` methods, faults included: equal texts, of the response's last 300 characters |
 //!
 //! A row without a readable label is unscorable. See the plugin `math` for how answers are compared.
+
+mod peer;
 
 use math_core::{Label, Style};
 use whet_plugin::{Configured, FinishReason, Group, Outcome, Reward, reward};
@@ -21,25 +24,36 @@ enum Extraction {
     Flexible,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    #[default]
+    Strict,
+    Verl,
+}
+
 #[derive(Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
     extraction: Extraction,
+    mode: Mode,
 }
 
-struct Gsm8k(Extraction);
+struct Gsm8k(Config);
 
 impl Configured for Gsm8k {
     type Config = Config;
     const SCHEMA: &'static str = r#"{
   "type": "object",
+  "description": "Reads the label: a number, or a worked solution that ends in #### and the number. No metadata.",
   "properties": {
-    "extraction": {"enum": ["strict", "flexible"], "default": "strict", "description": "strict: only what follows #### counts; flexible: else a box, an answer line or the last number"}
+    "extraction": {"enum": ["strict", "flexible"], "default": "strict", "description": "strict: only what follows #### counts; flexible: else a box, an answer line or the last number"},
+    "mode": {"enum": ["strict", "verl"], "default": "strict", "description": "strict: exact mathematics; verl: equal texts, as verl's gsm8k has them"}
   },
   "additionalProperties": false
 }"#;
     fn new(config: Config) -> Result<Self, String> {
-        Ok(Gsm8k(config.extraction))
+        Ok(Gsm8k(config))
     }
 }
 
@@ -48,13 +62,21 @@ impl Reward for Gsm8k {
         let Some(label) = &group.label else {
             return group.all(Outcome::unscorable("the row has no label"));
         };
+        if self.0.mode == Mode::Verl {
+            let found = |text: &str| match self.0.extraction {
+                Extraction::Strict => peer::marked(text),
+                Extraction::Flexible => peer::last_number(text),
+            };
+            let right = |text: &str| found(peer::tail(text)).is_some_and(|answer| answer == *label);
+            return group.samples.iter().map(|s| Outcome::correct(right(&s.response))).collect();
+        }
         let label = match Label::read(label) {
             Ok(label) => label,
             Err(why) => return group.all(Outcome::unscorable(why)),
         };
         let graded = group.samples.iter().map(|sample| {
             let cut_off = sample.finish == FinishReason::Length;
-            let styles: &[Style] = match self.0 {
+            let styles: &[Style] = match self.0.extraction {
                 Extraction::Strict => &[Style::Gsm8k],
                 Extraction::Flexible => &[Style::Gsm8k, Style::AnswerLine, Style::LastNumber],
             };
@@ -97,6 +119,24 @@ mod tests {
             assert_eq!(reward("{}", label, response), Some(expected), "{response}");
         }
         assert_eq!(reward("{}", "", "#### 1"), None);
+    }
+
+    #[test]
+    fn verl_compares_texts_of_the_tail() {
+        let (verl, flexible) = (r#"{"mode": "verl"}"#, r#"{"mode": "verl", "extraction": "flexible"}"#);
+        let far = format!("#### 36\n{}", "Checked. ".repeat(40));
+        for (config, label, response, expected) in [
+            (verl, "36", "#### 36", 1.0),
+            (verl, "1250", "#### 1,250", 1.0),
+            (verl, "36", "#### 36.", 0.0),
+            (verl, "36", "####36", 0.0),
+            (verl, "36", &far, 0.0),
+            (flexible, "36", "There are 36 jars", 1.0),
+            (flexible, "36", "There are 36 jars, altogether.", 0.0),
+            (flexible, "36", "36 .", 1.0),
+        ] {
+            assert_eq!(reward(config, label, response), Some(expected), "{response}");
+        }
     }
 
     #[test]

@@ -198,7 +198,11 @@ fn assigned<'v>(work: &Work, sides: &'v [Value], relations: &[Relation]) -> Opti
     let (first, last) = (sides.first()?, sides.last()?);
     let equal = relations.iter().all(|r| *r == Relation::Equal);
     let is_name = |value: &Value| matches!(value, Value::Scalar(expr, _) if expr.is_name());
+    // `AB = 9`, a segment between two points.
+    let is_point = |e: &Expr| matches!(e, Expr::Symbol(s) if s.len() == 1 && s.starts_with(|c: char| c.is_ascii_uppercase()));
+    let is_segment = |value: &Value| matches!(value, Value::Scalar(Expr::Product(points), _) if points.len() == 2 && points.iter().all(is_point));
     let named = match first {
+        segment if is_segment(segment) => matches!(last, Value::Scalar(expr, _) if !expr.has_variable()),
         Value::Tuple(_, items, _) => items.iter().all(is_name),
         Value::Text(_) => true,
         other => is_name(other),

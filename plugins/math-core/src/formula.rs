@@ -231,6 +231,10 @@ impl<'t> Reader<'t> {
                     Expr::Number(n.clone())
                 }
             }
+            // `m\angle A`, the measure of an angle.
+            Token::Symbol(name) if name == "m" && self.peek() == Some(&Token::Command("angle")) => {
+                self.primary()?
+            }
             Token::Symbol(name) => self.named(name)?,
             Token::Function(name) => self.function(name)?,
             Token::Command("frac") => {
@@ -251,6 +255,13 @@ impl<'t> Reader<'t> {
                 Expr::Call("floor".into(), vec![self.group(Token::Command("rfloor"))?])
             }
             Token::Command("lceil") => Expr::Call("ceil".into(), vec![self.group(Token::Command("rceil"))?]),
+            Token::Command(name @ ("angle" | "triangle")) if self.is_point() => {
+                let mut points = Vec::new();
+                while points.len() < 4 && self.is_point() {
+                    points.push(self.primary()?);
+                }
+                Expr::Call(format!("?{name}"), points)
+            }
             Token::Command(name @ ("bar" | "vec" | "hat" | "angle" | "triangle")) => {
                 Expr::Call(format!("?{name}"), vec![self.argument()?])
             }
@@ -262,6 +273,11 @@ impl<'t> Reader<'t> {
         };
         self.depth -= 1;
         Some(expr)
+    }
+
+    /// Whether a capital letter is next, as points are named.
+    fn is_point(&self) -> bool {
+        matches!(self.peek(), Some(Token::Symbol(name)) if name.starts_with(|c: char| c.is_ascii_uppercase()))
     }
 
     /// A variable with its index and primes, or a call of an unknown function.

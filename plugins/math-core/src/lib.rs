@@ -10,6 +10,7 @@ mod compare;
 mod extract;
 mod field;
 mod formula;
+pub mod hendrycks;
 mod lex;
 mod normal;
 mod number;
@@ -49,6 +50,11 @@ impl Label {
             let shown: String = label.chars().take(80).collect();
             format!("the label {shown:?} cannot be read: it is empty, too long, or its braces do not match")
         })
+    }
+
+    /// Whether a text is this answer and nothing else.
+    pub fn is(&self, text: &str) -> bool {
+        Answer::of(text).is_some_and(|answer| self.0.equals(&answer))
     }
 
     /// Grades a response; `cut_off` says that the token limit ended it.

@@ -113,6 +113,8 @@ fn equal_answers_are_equal() {
         ("(B) 42", "B"),
         ("(-\\infty,\\infty)", "\\mathbb{R}"),
         ("\\lfloor 3.7 \\rfloor", "3"),
+        ("m\\angle ABC = 30^\\circ", "30"),
+        ("AB = 9", "9"),
     ] {
         assert!(equal(a, b), "{a} is {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
     }
@@ -219,7 +221,8 @@ fn a_response_cut_off_in_its_answer_is_no_answer() {
 
 #[test]
 fn labels_that_cannot_be_read_are_refused() {
-    for label in ["", "  ", "\\frac{1}{2", "}", "$$", "####", "\\text{}x}", "(see the proof above)", "proof"] {
+    for label in ["", "  ", "\\frac{1}{2", "}", "$$", "####", "\\text{}x}", "(see the proof above)", "proof"]
+    {
         assert!(Label::read(label).is_err(), "{label:?}");
     }
 }

@@ -10,6 +10,9 @@
 //! | `gsm8k` | what follows the last `####` |
 //! | `none` (default) | a box, `####`, an answer line, else the formula that ends the text |
 //!
+//! `mode = "verl"` answers as verl's `math_reward` does, faults included: the last box, compared as a
+//! text by the normaliser of the MATH data set; `answer_style` is not used then.
+//!
 //! A final answer that is empty, never closed, or cut off by the token limit is wrong, and nothing
 //! before it is taken in its stead. The note says what was taken; one that begins with `no answer`
 //! says why nothing was. A row whose label is missing, empty, or has braces that do not match is
@@ -35,7 +38,7 @@
 //! - `\log` without a base is the natural logarithm. `\sqrt{x^2}` is `|x|`, not `x`.
 //! - A set of one element is that element. Text ignores case.
 
-use math_core::{Label, Style};
+use math_core::{Label, Style, hendrycks};
 use whet_plugin::{Configured, FinishReason, Group, Outcome, Reward, reward};
 
 #[derive(Clone, Copy, Default, serde::Deserialize)]
@@ -49,31 +52,49 @@ enum AnswerStyle {
     None,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    #[default]
+    Strict,
+    Verl,
+}
+
 #[derive(Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    answer_style: AnswerStyle,
+    answer_style: Option<AnswerStyle>,
+    mode: Mode,
 }
 
-struct Math(Style);
+struct Math {
+    style: Style,
+    mode: Mode,
+}
 
 impl Configured for Math {
     type Config = Config;
     const SCHEMA: &'static str = r#"{
   "type": "object",
+  "description": "Reads the label: the reference answer, or a worked solution that ends in #### and the answer. No metadata.",
   "properties": {
-    "answer_style": {"enum": ["boxed", "answer_line", "last_number", "gsm8k", "none"], "default": "none", "description": "where the final answer stands: in \\boxed{}, behind 'Answer:', the last number, behind ####, or wherever it is found"}
+    "answer_style": {"enum": ["boxed", "answer_line", "last_number", "gsm8k", "none"], "default": "none", "description": "where the final answer stands: in \\boxed{}, behind 'Answer:', the last number, behind ####, or wherever it is found"},
+    "mode": {"enum": ["strict", "verl"], "default": "strict", "description": "strict: exact mathematics; verl: equal texts, as verl's math_reward normalises them"}
   },
   "additionalProperties": false
 }"#;
     fn new(config: Config) -> Result<Self, String> {
-        Ok(Math(match config.answer_style {
+        if config.mode == Mode::Verl && config.answer_style.is_some() {
+            return Err("`mode = \"verl\"` reads the last box; leave `answer_style` out".into());
+        }
+        let style = match config.answer_style.unwrap_or_default() {
             AnswerStyle::Boxed => Style::Boxed,
             AnswerStyle::AnswerLine => Style::AnswerLine,
             AnswerStyle::LastNumber => Style::LastNumber,
             AnswerStyle::Gsm8k => Style::Gsm8k,
             AnswerStyle::None => Style::None,
-        }))
+        };
+        Ok(Math { style, mode: config.mode })
     }
 }
 
@@ -82,12 +103,16 @@ impl Reward for Math {
         let Some(label) = &group.label else {
             return group.all(Outcome::unscorable("the row has no label"));
         };
+        if self.mode == Mode::Verl {
+            let right = |text: &str| hendrycks::last_box(text).is_some_and(|a| hendrycks::equal(a, label));
+            return group.samples.iter().map(|s| Outcome::correct(right(&s.response))).collect();
+        }
         let label = match Label::read(label) {
             Ok(label) => label,
             Err(why) => return group.all(Outcome::unscorable(why)),
         };
         let graded = group.samples.iter().map(|sample| {
-            let verdict = label.grade(&sample.response, self.0, sample.finish == FinishReason::Length);
+            let verdict = label.grade(&sample.response, self.style, sample.finish == FinishReason::Length);
             Outcome::correct(verdict.correct).note(verdict.note)
         });
         graded.collect()
@@ -132,6 +157,21 @@ mod tests {
         }
         assert!(configured::<Math>(r#"{"answer_style": "box"}"#).is_err());
         assert!(configured::<Math>(r#"{"style": "boxed"}"#).is_err());
+    }
+
+    #[test]
+    fn verl_compares_the_last_box_as_text() {
+        let verl = r#"{"mode": "verl"}"#;
+        for (label, response, expected) in [
+            ("\\frac{1}{2}", "\\boxed{\\dfrac12}", 1.0),
+            ("\\frac{1}{2}", "\\boxed{0.50}", 0.0),
+            ("28", "\\boxed{28\\%}", 1.0),
+            ("5\\text{ hours}", "\\boxed{5\\text{ minutes}}", 1.0),
+            ("7", "7", 0.0),
+        ] {
+            assert_eq!(rewards(verl, Some(label), &[response]), [Some(expected)], "{response}");
+        }
+        assert!(configured::<Math>(r#"{"mode": "verl", "answer_style": "boxed"}"#).is_err());
     }
 
     #[test]
