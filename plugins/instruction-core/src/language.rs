@@ -133,6 +133,23 @@ const FUNCTION_WORDS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The script that a language is written in: its own code where it has one to itself.
+fn script_of(code: &str) -> &str {
+    match code {
+        "ar" | "fa" | "ur" => "arabic",
+        "hi" | "mr" | "ne" => "devanagari",
+        "ru" | "uk" | "bg" | "be" | "mk" | "sr" => "cyrillic",
+        "yi" => "he",
+        code if SCRIPTS.iter().any(|(_, _, script)| *script == code) => code,
+        _ => "latin",
+    }
+}
+
+/// Whether two languages share a script, so that a few words may belong to either.
+pub fn share_script(one: &str, other: &str) -> bool {
+    script_of(one) == script_of(other)
+}
+
 /// Whether texts in the language of this code can be told.
 pub fn is_known(code: &str) -> bool {
     (code.len() == 2 && SCRIPTS.iter().any(|(_, _, known)| *known == code))
@@ -141,8 +158,9 @@ pub fn is_known(code: &str) -> bool {
         || Lang::all().iter().any(|lang| iso(*lang) == Some(code))
 }
 
-/// The language of most of the text; `None` without letters.
+/// The language of most of the text, as far as its first 16,000 characters show; `None` without letters.
 pub fn tell(text: &str) -> Option<Known> {
+    let text = text.char_indices().nth(16_000).map_or(text, |(end, _)| &text[..end]);
     let mut counts: Vec<(&'static str, usize)> = Vec::new();
     for c in text.chars().filter(|c| c.is_alphabetic()) {
         let Some((_, _, script)) = SCRIPTS.iter().find(|(from, to, _)| (*from..=*to).contains(&(c as u32)))

@@ -236,10 +236,13 @@ fn is_initials(token: &str) -> bool {
 fn is_list_marker(text: &str, at: usize, token: &str) -> bool {
     let number = (1..=3).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_digit());
     let letter = token.len() == 1 && token.bytes().all(|b| b.is_ascii_alphabetic());
-    let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    let alone = text[line..at - token.len()].chars().all(|c| c.is_whitespace() || "*_#->".contains(c));
-    let rest = text[at + 1..].lines().next().unwrap_or("");
-    (number || letter) && alone && rest.contains(char::is_alphanumeric)
+    if !number && !letter {
+        return false;
+    }
+    let is_markup = |c: char| c.is_whitespace() || "*_#->".contains(c);
+    let before = text[..at - token.len()].trim_end_matches(|c: char| c != '\n' && is_markup(c));
+    let goes_on = || text[at + 1..].chars().take_while(|&c| c != '\n').any(char::is_alphanumeric);
+    (before.is_empty() || before.ends_with('\n')) && goes_on()
 }
 
 #[cfg(test)]

@@ -23,10 +23,10 @@ fn response_language(args: &Args) -> Result<Check, String> {
     }
     Ok(Box::new(move |text, _| match language::tell(text) {
         Some(Known { code, .. }) if code == wanted => Finding::Followed,
-        Some(Known { code, sure: true }) => Finding::NotFollowed(format!("the language is {code}")),
-        Some(Known { code, .. }) => {
-            Finding::Undecided(format!("too little text to tell the language: {wanted}, or perhaps {code}"))
+        Some(Known { code, sure: false }) if language::share_script(code, &wanted) => {
+            Finding::Undecided(format!("the language cannot be told: {wanted}, or perhaps {code}"))
         }
+        Some(Known { code, .. }) => Finding::NotFollowed(format!("the language is {code}")),
         None => Finding::NotFollowed("no letters, so no language".into()),
     }))
 }

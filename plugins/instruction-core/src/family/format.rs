@@ -49,7 +49,11 @@ fn options(args: &Args) -> Result<Check, String> {
 fn emoji(_: &Args) -> Result<Check, String> {
     Ok(Box::new(|text, _| {
         let mut before: Option<&str> = None;
-        for sentence in sentences(text) {
+        let sentences = sentences(text);
+        if sentences.is_empty() {
+            return Finding::NotFollowed("no sentence".into());
+        }
+        for sentence in sentences {
             // What stands in front of a sentence ends the one before it.
             let body = sentence.trim_start_matches(|c: char| is_emoji(c) || c.is_whitespace());
             let led_by_emoji = body.len() < sentence.len();
@@ -170,7 +174,11 @@ fn italics(text: &str) -> Option<(&str, &str, &str)> {
 
 /// Bullets with `*`, each with one or more sub-bullets with `-` before the next.
 fn sub_bullets(_: &Args) -> Result<Check, String> {
-    Ok(Box::new(|text, _| {
+    Ok(Box::new(|text, rules| {
+        if rules == Rules::Official {
+            let each = text.split('*').skip(1).all(|item| item.contains('-'));
+            return Finding::of(each, || "an asterisk without a dash behind it".into());
+        }
         let (mut bullets, mut pending) = (0, false);
         for line in text.lines() {
             if bullet(line, '*').is_some() {

@@ -60,38 +60,55 @@ fn quotes(_: &Args) -> Result<Check, String> {
 /// one; an apostrophe stands between letters.
 fn quote_depth(text: &str) -> usize {
     let chars: Vec<char> = text.chars().collect();
+    let is_mark = |c: &char| matches!(c, '"' | '“' | '”' | '\'' | '‘' | '’');
+    // The next character that is no mark, from the back; the previous one goes along below.
+    let mut nexts = vec![None; chars.len()];
+    let mut next = None;
+    for (at, c) in chars.iter().enumerate().rev() {
+        nexts[at] = next;
+        next = if is_mark(c) { next } else { Some(*c) };
+    }
+    let mut previous = None;
     let mut open: Vec<(bool, usize)> = Vec::new();
+    // How many double and single marks are open.
+    let mut counts = [0usize; 2];
     let mut deepest = 0;
     for (at, &c) in chars.iter().enumerate() {
         let double = match c {
             '"' | '“' | '”' => true,
             '\'' | '‘' | '’' => false,
-            _ => continue,
+            _ => {
+                previous = Some(c);
+                continue;
+            }
         };
-        let is_mark = |c: &char| matches!(c, '"' | '“' | '”' | '\'' | '‘' | '’');
         let before = at.checked_sub(1).map(|i| chars[i]);
         let after = chars.get(at + 1).copied();
         if !double && before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric) {
             continue;
         }
-        let next = chars[at + 1..].iter().find(|c| !is_mark(c));
         let opens = match c {
             '“' | '‘' => true,
             '”' | '’' => false,
             // Among several marks, what stands around all of them decides.
             _ => {
-                let previous = chars[..at].iter().rev().find(|c| !is_mark(c));
-                let closed_before = previous.is_none_or(|c| c.is_whitespace() || "([{—–-:*_".contains(*c));
-                let begins = next.is_some_and(|c| !c.is_whitespace() && !".,;:!?)]}".contains(*c));
+                let closed_before =
+                    previous.is_none_or(|c: char| c.is_whitespace() || "([{—–-:*_".contains(c));
+                let begins = nexts[at].is_some_and(|c: char| !c.is_whitespace() && !".,;:!?)]}".contains(c));
                 begins && (closed_before || open.last().is_none_or(|(top, _)| *top != double))
             }
         };
         if opens {
             open.push((double, 0));
-        } else if let Some(position) = open.iter().rposition(|(top, _)| *top == double) {
+            counts[usize::from(double)] += 1;
+        } else if counts[usize::from(double)] > 0
+            && let Some(position) = open.iter().rposition(|(top, _)| *top == double)
+        {
             // Marks left open inside, such as the apostrophe of a plural, are no quotations.
-            let levels = open[position..].last().map_or(0, |_| open[position].1) + 1;
-            open.truncate(position);
+            let levels = open[position].1 + 1;
+            for (kind, _) in open.drain(position..) {
+                counts[usize::from(kind)] -= 1;
+            }
             deepest = deepest.max(levels);
             if let Some((around, inside)) = open.last_mut()
                 && *around != double

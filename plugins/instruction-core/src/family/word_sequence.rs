@@ -50,6 +50,7 @@ fn odd_even_syllables(_: &Args) -> Result<Check, String> {
         let mut any = false;
         for word in stripped(text).filter(|word| word.contains(char::is_alphabetic)) {
             if !word.is_ascii() {
+                let word: String = word.chars().take(40).collect();
                 return Finding::Undecided(format!("the syllables of \"{word}\" are not known"));
             }
             let parity = english::syllables(&word);

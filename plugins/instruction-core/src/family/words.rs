@@ -2,7 +2,7 @@
 
 use super::Build;
 use crate::english::{self, Verb};
-use crate::text::{filled_lines, letters_and_digits, paragraphs, terms, unaccented};
+use crate::text::{filled_lines, letters_and_digits, terms, unaccented};
 use crate::{Args, Check, Finding, Rules};
 use std::collections::{HashMap, HashSet};
 
@@ -23,22 +23,18 @@ pub fn stripped(text: &str) -> impl Iterator<Item = String> {
         .filter(|word| !word.is_empty())
 }
 
-/// One paragraph in which at most three different vowels occur.
+/// One paragraph, on one line, with one to three different vowels.
 fn vowel(_: &Args) -> Result<Check, String> {
     Ok(Box::new(|text, rules| {
-        let count = match rules {
-            Rules::Right => paragraphs(text).len(),
-            Rules::Official => text.trim().lines().count(),
-        };
-        if count != 1 {
-            return Finding::NotFollowed(format!("{count} paragraphs"));
+        let lines = text.trim().lines().count();
+        if lines != 1 {
+            return Finding::NotFollowed(format!("{lines} lines"));
         }
         let letters = text.chars().flat_map(char::to_lowercase).map(unaccented);
-        let vowels: HashSet<char> = letters.filter(|c| "aeiou".contains(*c)).collect();
-        if terms(text).next().is_none() {
-            return Finding::NotFollowed("no words".into());
-        }
-        Finding::of(vowels.len() <= 3, || format!("{} different vowels", vowels.len()))
+        let vowels = letters.filter(|c| "aeiou".contains(*c)).collect::<HashSet<char>>().len();
+        Finding::of(vowels <= 3 && (vowels > 0 || rules == Rules::Official), || {
+            format!("{vowels} different vowels")
+        })
     }))
 }
 
@@ -48,12 +44,16 @@ fn consonants(_: &Args) -> Result<Check, String> {
         let mut any = false;
         for word in text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)) {
             any = true;
-            let consonant = |c: char| c.is_alphabetic() && !"aeiou".contains(unaccented(c));
-            let letters: Vec<bool> = word.chars().flat_map(char::to_lowercase).map(consonant).collect();
-            if !letters.windows(2).any(|pair| pair == [true, true]) {
-                let word: String = word.chars().take(40).collect();
-                return Finding::NotFollowed(format!("no consonant cluster in \"{word}\""));
+            let letters: Vec<char> = word.chars().flat_map(char::to_lowercase).map(unaccented).collect();
+            let consonant = |c: &char| c.is_ascii_lowercase() && !"aeiou".contains(*c);
+            if letters.windows(2).any(|pair| pair.iter().all(consonant)) {
+                continue;
             }
+            let word: String = word.chars().take(40).collect();
+            return match letters.iter().any(|c| c.is_alphabetic() && !c.is_ascii()) {
+                true => Finding::Undecided(format!("the consonants of \"{word}\" are not known")),
+                false => Finding::NotFollowed(format!("no consonant cluster in \"{word}\"")),
+            };
         }
         Finding::of(any, || "no words".into())
     }))
