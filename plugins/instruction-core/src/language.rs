@@ -201,7 +201,7 @@ fn latin(text: &str) -> Option<Known> {
     }
     let mut hits: Vec<(&'static str, usize)> = FUNCTION_WORDS.iter().map(|(code, _)| (*code, 0)).collect();
     let mut words = 0;
-    for word in crate::text::terms(&lower) {
+    for word in crate::text::terms(&lower).take(400) {
         words += 1;
         for (at, (_, list)) in FUNCTION_WORDS.iter().enumerate() {
             hits[at].1 += usize::from(list.split_whitespace().any(|known| known == word));

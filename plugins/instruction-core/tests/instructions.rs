@@ -566,6 +566,33 @@ fn every_instruction_is_followed_and_not_followed_as_documented() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What public reports of the benchmarks' bugs say, the disputed cases as decided.
+#[test]
+fn every_case_of_the_bug_reports_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/cases/ifeval.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut wrong = Vec::new();
+    for line in text.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let grade = Row::read(&case["input"].to_string()).ok().map(|row| {
+            let response = case["input"]["response"].as_str().unwrap();
+            row.grade(response, row.mode.unwrap_or_default(), Rules::Right)
+        });
+        let each: Vec<bool> = grade
+            .iter()
+            .flat_map(|g| &g.findings)
+            .map(|(_, finding)| *finding == Finding::Followed)
+            .collect();
+        let all = grade.and_then(|grade| grade.all()) == Some(true);
+        let expected = &case["expected_per_instruction"];
+        if json!(all) != case["expected"] || (!expected.is_null() && json!(each) != *expected) {
+            wrong.push(format!("{}: {all} {each:?}", case["id"]));
+        }
+    }
+    assert!(text.lines().count() >= 80);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn the_table_has_every_id_and_each_is_declared_as_a_component() {
     let known: HashSet<&str> = ids().collect();
