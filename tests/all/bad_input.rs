@@ -219,7 +219,7 @@ fn a_label_that_cannot_be_graded_is_found_by_the_doctor() {
     let output = whet::run(dir.path(), &["doctor", "recipe.toml"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot grade 1 of 2 labels") && said.contains("train.jsonl:2"), "{said}");
+    assert!(said.contains("cannot grade 1 of 2 rows") && said.contains("train.jsonl:2"), "{said}");
 
     std::fs::write(dir.path().join("train.jsonl"), rows.replace("Ada Lovelace", "7")).unwrap();
     let said = whet::succeed(dir.path(), &["doctor", "recipe.toml"]);

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod data;
+mod dynamic;
 mod golden;
 mod gpu;
 mod gradients;
@@ -13,5 +14,6 @@ mod plugin_cli;
 mod recipes;
 mod resume;
 mod rollout;
+mod score;
 mod train;
 mod whet;

@@ -90,6 +90,31 @@ fn killed_anywhere_and_resumed_it_ends_with_the_same_weights() {
 }
 
 #[test]
+fn with_dynamic_sampling_a_killed_run_goes_on_at_the_same_place_in_the_data() {
+    let dir = tiny_run(&[
+        ("target = 20", "target = 8"),
+        ("[rollout]", "[[filter]]\nplugin = \"zero-variance\"\n[rollout]\ndynamic = { max-attempts = 20 }"),
+    ]);
+    whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--run-dir", "whole"]);
+    let expected = outcome(&dir.path().join("whole"), 8);
+    let groups: std::collections::HashSet<&str> =
+        expected.samples.iter().filter_map(|(id, ..)| id.rsplit_once('/').map(|(group, _)| group)).collect();
+    assert!(groups.len() > 8 * 4, "more groups were asked than trained on, so the position is no multiple");
+    let run = dir.path().join("run");
+    let mut arguments = vec!["train", "recipe.toml", "--quiet"];
+    let mut landed = 0;
+    for until in [3, 6] {
+        landed += u32::from(kill_when(start(dir.path(), &arguments), || lines(&run) >= until));
+        if run.join("recipe.resolved.toml").exists() && !arguments.contains(&"--resume") {
+            arguments.push("--resume");
+        }
+    }
+    assert!(landed > 0, "no kill came in time");
+    whet::succeed(dir.path(), &arguments);
+    assert_same(&run, &expected, "after kills between the attempts");
+}
+
+#[test]
 fn killed_again_and_again_it_still_arrives() {
     let dir = tiny_run(&[]);
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--run-dir", "whole"]);

@@ -2,14 +2,12 @@
 //!
 //! Every check runs, whatever an earlier one found, as far as it does not need what is missing.
 
-use crate::plugins::Plugins;
-use crate::policy::Judgement;
+use crate::label_lint::{LabelReport, RowNote, grade_labels};
 use crate::setup::{self, LoadedModel};
 use crate::{RunError, options};
 use tch::Kind;
-use whet_recipe::data::{Finding as DataFinding, Row, Rows, WarningKind};
+use whet_recipe::data::{Finding as DataFinding, Rows, WarningKind};
 use whet_recipe::{ByteSize, ModelNumbers, Recipe};
-use whet_trajectory::{FinishReason, Group, GroupId, Message, Role, Sample, SampleId};
 
 /// Rows named one by one; beyond that they are counted.
 const NAMED: usize = 5;
@@ -37,6 +35,9 @@ pub struct Finding {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// All rows that it is about, as `file:line`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
 }
 
 /// Looks at everything. `explain` puts an error into words, since words are made in one place.
@@ -64,7 +65,18 @@ pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<S
         let Some(rows) = rows else { continue };
         findings.extend(data_findings(subject, rows));
         if let Some((_, plugins)) = &plugins {
-            findings.push(label_findings(subject, &rows.rows, plugins));
+            for reward in &plugins.scorer.rewards {
+                findings.push(match reward.plugin.asks_others() {
+                    true => fine(
+                        subject,
+                        format!(
+                            "`{}` asks a judge or a server, so labels are not graded: it would cost what a run does",
+                            reward.name
+                        ),
+                    ),
+                    false => label_finding(subject, &grade_labels(reward, &rows.rows)),
+                });
+            }
         }
     }
     if let (Some(train), Some(test)) = (&train, &test) {
@@ -97,7 +109,13 @@ fn check<T>(
         Ok(value) => Some(value),
         Err(error) => {
             let (message, help) = explain(&error);
-            findings.push(Finding { subject: subject.into(), severity: Severity::Problem, message, help });
+            findings.push(Finding {
+                subject: subject.into(),
+                severity: Severity::Problem,
+                message,
+                help,
+                rows: Vec::new(),
+            });
             None
         }
     }
@@ -182,80 +200,77 @@ fn odd_words(kind: &WarningKind) -> String {
     }
 }
 
-/// Gives every label to the rewards as if the model had answered exactly that.
-fn label_findings(subject: &str, rows: &[Row], plugins: &Plugins) -> Finding {
-    if plugins.scorer.asks_others() {
-        let message =
-            "labels are not graded: a reward asks a judge or a server, which would cost what a run does";
-        return fine(subject, message.into());
-    }
-    let (mut graded, mut full, mut failures) = (0, 0, Vec::new());
-    let mut best = f64::NEG_INFINITY;
-    let mut rewards = Vec::new();
-    for row in rows {
-        let Some(label) = &row.label else { continue };
-        match plugins.scorer.score(&answered_with(row, label)).pop() {
-            Some(Judgement::Scored { reward, .. }) => {
-                graded += 1;
-                best = best.max(reward);
-                rewards.push(reward);
-            }
-            other => {
-                let note = other.and_then(|j| j.note()).unwrap_or_default();
-                failures.push(format!("{}: {note}", row.origin));
-            }
-        }
-    }
-    full += rewards.iter().filter(|r| **r == best).count();
-    if !failures.is_empty() {
-        let more = failures.len().saturating_sub(NAMED);
-        let mut message =
-            format!("the reward cannot grade {} of {} labels:", failures.len(), failures.len() + graded);
-        for failure in failures.iter().take(NAMED) {
-            message.push_str(&format!("\n     {failure}"));
-        }
-        if more > 0 {
-            message.push_str(&format!("\n     and {more} more"));
-        }
-        let help = "correct these labels, or choose a reward that can read them: samples of such rows are never scored";
+/// What a reward makes of the labels.
+fn label_finding(subject: &str, report: &LabelReport) -> Finding {
+    let reward = &report.reward;
+    if !report.ungradable.is_empty() {
+        let what = format!("`{reward}` cannot grade {} of {} rows:", report.ungradable.len(), report.rows);
         return Finding {
             subject: subject.into(),
             severity: Severity::Problem,
-            message,
-            help: Some(help.into()),
+            message: listed(what, &report.ungradable),
+            help: Some(
+                "correct these rows, or choose a reward that can read them: their samples are never scored"
+                    .into(),
+            ),
+            rows: places(&report.ungradable),
         };
     }
-    if graded == 0 {
-        return fine(subject, "no label to grade".into());
-    }
-    if full < graded {
-        return warning(
+    let Some((best, form)) = report.best else {
+        return fine(
             subject,
-            format!("answered with their own label, {full} of {graded} rows earn the best reward of {best}"),
-            "if a right answer must have another form than the bare label, this is as it should be",
+            format!("`{reward}` can grade all {} rows; there is no label to grade", report.rows),
         );
+    };
+    let answered = report.answered;
+    if !report.reads_labels {
+        return fine(subject, format!("`{reward}` does not look at labels"));
     }
-    fine(subject, format!("the reward grades all {graded} labels; each answered with itself earns {best}"))
+    if report.indifferent == answered && answered > 1 {
+        return Finding {
+            severity: Severity::Problem,
+            ..warning(
+                subject,
+                format!(
+                    "`{reward}` pays a row's own label no more than another row's, in whatever form it is answered"
+                ),
+                "look at the labels: the reward cannot find the answer in them; `whet plugin run` shows what it extracts",
+            )
+        };
+    }
+    if !report.short.is_empty() {
+        let what = format!(
+            "answered with their own label, {} of {answered} rows earn less from `{reward}` than the best, which is {best}:",
+            report.short.len()
+        );
+        let help = "look at these labels; if a right answer must have another form, this is as it should be";
+        return Finding {
+            rows: places(&report.short),
+            ..warning(subject, listed(what, &report.short), help)
+        };
+    }
+    let form = form.replacen("{}", "LABEL", 1).replace('\n', "⏎");
+    fine(
+        subject,
+        format!(
+            "`{reward}` grades all {answered} labels; answered with itself, as in `{form}`, each earns {best}"
+        ),
+    )
 }
 
-fn answered_with(row: &Row, label: &str) -> Group {
-    let sample = Sample {
-        id: SampleId(format!("{}/label", row.id)),
-        completion: vec![Message::text(Role::Assistant, label)],
-        response: label.to_owned(),
-        finish: FinishReason::Stop,
-        prompt_tokens: 1,
-        response_tokens: 1,
-        turns: 1,
-        environment_rewards: Vec::new(),
-    };
-    Group {
-        id: GroupId(row.id.clone()),
-        prompt: row.prompt.clone(),
-        label: row.label.clone(),
-        metadata: row.metadata.clone(),
-        samples: vec![sample],
+/// The first rows one by one, the others counted.
+fn listed(mut text: String, notes: &[RowNote]) -> String {
+    for RowNote { place, note } in notes.iter().take(NAMED) {
+        text.push_str(&format!("\n     {place}: {note}"));
     }
+    if notes.len() > NAMED {
+        text.push_str(&format!("\n     and {} more", notes.len() - NAMED));
+    }
+    text
+}
+
+fn places(notes: &[RowNote]) -> Vec<String> {
+    notes.iter().map(|note| note.place.clone()).collect()
 }
 
 fn overlap_finding(shared: usize) -> Option<Finding> {
@@ -352,9 +367,15 @@ fn available_memory() -> Option<ByteSize> {
 }
 
 fn fine(subject: &str, message: String) -> Finding {
-    Finding { subject: subject.into(), severity: Severity::Fine, message, help: None }
+    Finding { subject: subject.into(), severity: Severity::Fine, message, help: None, rows: Vec::new() }
 }
 
 fn warning(subject: &str, message: String, help: &str) -> Finding {
-    Finding { subject: subject.into(), severity: Severity::Warning, message, help: Some(help.into()) }
+    Finding {
+        subject: subject.into(),
+        severity: Severity::Warning,
+        message,
+        help: Some(help.into()),
+        rows: Vec::new(),
+    }
 }

@@ -49,6 +49,11 @@ impl Gathered {
     pub fn chosen(&self) -> Vec<Answered> {
         self.chosen.iter().map(|&i| self.groups[i].clone()).collect()
     }
+
+    /// How many groups are trained on, and how many were sampled.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.chosen.len(), self.groups.len()]
+    }
 }
 
 /// What the filters say about a group.

@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod evaluate;
 pub mod gather;
 pub mod judges;
+pub mod label_lint;
 pub mod learn;
 pub mod loss;
 pub mod options;

@@ -201,6 +201,7 @@ impl Run {
             steps: self.roles.recipe.train.steps,
             rewards: self.rewards.clone(),
             kl: report.kl(),
+            groups: self.roles.recipe.rollout.dynamic.as_ref().map(|_| report.gathered.counts()),
             length: report.length(),
             seconds: [seconds.step, seconds.rollout, seconds.reward, seconds.train + seconds.sync],
         };

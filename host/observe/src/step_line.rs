@@ -16,6 +16,8 @@ pub struct StepLine {
     pub rewards: Vec<f64>,
     /// Mean KL estimate against the reference, where the loss has one, else against the rollout policy.
     pub kl: f64,
+    /// Groups trained on and groups sampled, where dynamic sampling makes them differ.
+    pub groups: Option<[usize; 2]>,
     /// Mean response length in tokens.
     pub length: f64,
     /// Seconds in all, then in rollout, in reward calls that rollout did not hide, in training.
@@ -41,12 +43,13 @@ pub fn step_line(line: &StepLine, colour: bool) -> String {
     let kl = short((line.kl * 1000.0).round() / 1000.0 + 0.0, 3);
     let curve = sparkline(&line.rewards, CURVE);
     let pad = " ".repeat(CURVE.saturating_sub(curve.chars().count()));
+    let groups = line.groups.map_or_else(String::new, |[used, all]| format!("  groups {used}/{all:<3}"));
     let width = line.steps.to_string().len();
     let [all, rollout, scoring, train] = line.seconds;
     let split = format!("(rollout {rollout:.1} · reward {scoring:.2} · train {train:.1})");
     let split = if colour { format!("\u{1b}[2m{split}\u{1b}[0m") } else { split };
     format!(
-        "  step {:>width$}/{}  {curve}{pad}  reward {reward_text} {delta_text}  kl {kl}  len {:>3.0}  {all:>4.1} s  {split}",
+        "  step {:>width$}/{}  {curve}{pad}  reward {reward_text} {delta_text}  kl {kl}{groups}  len {:>3.0}  {all:>4.1} s  {split}",
         line.step, line.steps, line.length,
     )
 }
@@ -66,7 +69,7 @@ mod tests {
 
     fn line(step: u64, rewards: &[f64]) -> StepLine {
         let seconds = [8.9, 3.9, 0.01, 4.7];
-        StepLine { step, steps: 60, rewards: rewards.to_vec(), kl: 0.0041, length: 21.2, seconds }
+        StepLine { step, steps: 60, rewards: rewards.to_vec(), kl: 0.0041, groups: None, length: 21.2, seconds }
     }
 
     #[test]
@@ -102,6 +105,12 @@ mod tests {
         assert!(none.contains("reward     -  ") && none.contains("kl -  "), "{none}");
         let huge = step_line(&line(2, &[1.0, -1e300]), false);
         assert!(huge.contains("reward -1.0e300 (-1.0e300)"), "{huge}");
+    }
+
+    #[test]
+    fn with_dynamic_sampling_the_line_says_how_many_groups_it_took() {
+        let text = step_line(&StepLine { groups: Some([8, 21]), ..line(2, &[0.5, 0.4]) }, false);
+        assert!(text.contains("groups 8/21"), "{text}");
     }
 
     #[test]

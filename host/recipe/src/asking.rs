@@ -1,7 +1,7 @@
 //! What plugins may ask of others: every grant of a judge has its judge, every judge somebody to ask it.
 
 use crate::document::Document;
-use crate::section::{Combine, Grant, Judge, PluginUse, Recipe};
+use crate::section::{Combine, Grant, Judge, Limits, PluginUse, Recipe};
 
 /// Reports what is missing and what nobody uses.
 pub(crate) fn check(recipe: &Recipe, document: &Document, report: &mut impl FnMut(&str, String, String)) {
@@ -17,7 +17,8 @@ pub(crate) fn check(recipe: &Recipe, document: &Document, report: &mut impl FnMu
         grants(recipe, &format!("{key}.grants"), plugin, report);
         let asks = plugin.grants.iter().any(|g| matches!(g, Grant::Judge(_) | Grant::Http { .. }));
         let wait = format!("{key}.limits.wait");
-        if !asks && document.given(&wait) {
+        // A resolved recipe states every limit.
+        if !asks && document.given(&wait) && plugin.limits.wait != Limits::default().wait {
             report(
                 &wait,
                 "this plugin is granted neither a judge nor a host, so it waits for nobody".into(),
