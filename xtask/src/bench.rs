@@ -7,7 +7,7 @@
 
 use crate::peers::{self, Peer, Peers};
 use crate::workspace::{Workspace, output, run as run_command, say, toml_text, words};
-use crate::{model, plugins, setup};
+use crate::{answers, model, plugins, setup};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -29,6 +29,8 @@ pub struct Options {
 
 /// Prompts, samples per prompt and response tokens of the GRPO step (`xtask/bench/grpo.toml`).
 const GRPO: [&str; 3] = ["8", "8", "32"];
+/// Mathematical answers that are made beside those of the bug reports.
+const MADE_ANSWERS: usize = 1000;
 /// Rows that rewards score.
 const SCORED_ROWS: usize = 2000;
 
@@ -88,6 +90,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if wanted("scoring") {
         bench.scoring()?;
     }
+    if wanted("math") {
+        bench.math()?;
+    }
     for (name, sequences) in [("rollout-64", 64), ("rollout-1", 1)] {
         if wanted(name) {
             bench.rollout(sequences)?;
@@ -134,6 +139,36 @@ impl Bench<'_> {
             }
         }
         self.add("scoring, math-answer", "samples/s", true, own, peer.map(|_| ("math-verify", other)));
+        Ok(())
+    }
+
+    /// Mathematical answers graded per second of one thread, one a call, and the slowest hundredth.
+    fn math(&mut self) -> Result<()> {
+        say("bench", "mathematical answers");
+        let cases = self.workspace.root.join("tests/fixtures/cases/math.jsonl");
+        let rows: String =
+            answers::rows(&cases, MADE_ANSWERS)?.iter().map(|row| format!("{row}\n")).collect();
+        let file = self.scratch.join("answers.jsonl");
+        std::fs::write(&file, rows).with_context(|| format!("writing {}", file.display()))?;
+        let mut peer = self.peer("math_verify_answers.py", &[&file])?;
+        let (mut own, mut own_p99, mut other, mut other_p99) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            let mut whet = self.workspace.command(self.workspace.whet());
+            whet.args(["plugin", "bench", "math", "--json", "--seconds", "5", "--input"]).arg(&file);
+            let printed = output(&mut whet)?;
+            let figures: Value = serde_json::from_str(&printed).context("reading what `whet plugin bench` printed")?;
+            own.push(number(&figures, "samples_per_second")?);
+            own_p99.push(number(&figures, "p99_us")? / 1000.0);
+            if let Some(peer) = &mut peer {
+                let answer = peer.ask(&json!({}))?;
+                other.push(number(&answer, "samples_per_second")?);
+                other_p99.push(number(&answer, "p99_ms")?);
+            }
+        }
+        let has_peer = peer.is_some();
+        self.add("math, answers of one thread", "answers/s", true, own, has_peer.then_some(("math-verify", other)));
+        self.add("  the slowest hundredth", "ms", false, own_p99, has_peer.then_some(("math-verify", other_p99)));
         Ok(())
     }
 

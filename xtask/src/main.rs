@@ -3,6 +3,7 @@
 //! Runs before anything else is built, so it links neither libtorch nor wasmtime and starts the
 //! other programs (cargo, pip, `whet`) as a person would.
 
+mod answers;
 mod bench;
 mod checks;
 mod dataset;
