@@ -145,9 +145,40 @@ fn script_of(code: &str) -> &str {
     }
 }
 
-/// Whether two languages share a script, so that a few words may belong to either.
-pub fn share_script(one: &str, other: &str) -> bool {
-    script_of(one) == script_of(other)
+/// Whether a text is written in a language.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// It is.
+    Yes,
+    /// It is in another one, or in none.
+    No(Option<&'static str>),
+    /// It may be, and it may be in this other one.
+    Perhaps(&'static str),
+}
+
+/// Whether `text` is in the language `wanted`.
+pub fn is_in(text: &str, wanted: &str) -> Written {
+    let Some(known) = tell(text) else { return Written::No(None) };
+    if known.code == wanted {
+        return Written::Yes;
+    }
+    let apart = known.sure || script_of(known.code) != script_of(wanted) || {
+        // None of its frequent words is there, and one of the other language's is.
+        let lower = text.to_lowercase();
+        function_words(wanted).is_some() && hits(&lower, wanted) == 0 && hits(&lower, known.code) > 0
+    };
+    if apart { Written::No(Some(known.code)) } else { Written::Perhaps(known.code) }
+}
+
+fn function_words(code: &str) -> Option<&'static str> {
+    FUNCTION_WORDS.iter().find(|(known, _)| *known == code).map(|(_, words)| *words)
+}
+
+/// How many of the first words are frequent ones of the language.
+fn hits(lower: &str, code: &str) -> usize {
+    let list = function_words(code).unwrap_or("");
+    let is_frequent = |word: &&str| list.split_whitespace().any(|known| known == *word);
+    crate::text::terms(lower).take(400).filter(is_frequent).count()
 }
 
 /// Whether texts in the language of this code can be told.
@@ -199,14 +230,9 @@ fn latin(text: &str) -> Option<Known> {
     if vietnamese * 20 > letters {
         return Some(Known { code: "vi", sure: true });
     }
-    let mut hits: Vec<(&'static str, usize)> = FUNCTION_WORDS.iter().map(|(code, _)| (*code, 0)).collect();
-    let mut words = 0;
-    for word in crate::text::terms(&lower).take(400) {
-        words += 1;
-        for (at, (_, list)) in FUNCTION_WORDS.iter().enumerate() {
-            hits[at].1 += usize::from(list.split_whitespace().any(|known| known == word));
-        }
-    }
+    let words = crate::text::terms(&lower).take(400).count();
+    let mut hits: Vec<(&'static str, usize)> =
+        FUNCTION_WORDS.iter().map(|(code, _)| (*code, hits(&lower, code))).collect();
     hits.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let ((best, most), (_, second)) = (hits[0], hits[1]);
     let by_words = Known { code: best, sure: most >= 2 && most >= second * 2 && most * 8 >= words };

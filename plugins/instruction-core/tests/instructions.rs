@@ -73,7 +73,12 @@ fn table() -> Vec<Case> {
         "language:response_language",
         json!({"language": "fr"}),
         &["Le chat est dans la maison et il ne veut pas sortir."],
-        &["The cat is in the house and does not want to go out.", "12 345", "今天很热。"],
+        &[
+            "The cat is in the house and does not want to go out.",
+            "12 345",
+            "今天很热。",
+            "Sure, I would be happy.",
+        ],
     );
     case(
         "length_constraints:number_sentences",

@@ -47,7 +47,7 @@ pub struct Reward {
     /// Factor of this plugin's reward in the total.
     #[serde(default = "one")]
     pub weight: f64,
-    /// Factors of the plugin's named components in its reward; 1 where silent.
+    /// Factors of the plugin's named components in its reward; where silent 1, but 0 beside one named `reward`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub weights: IndexMap<String, f64>,
     /// How this plugin's reward enters the total.

@@ -1,7 +1,7 @@
 //! `detectable_content`, `startend`, `punctuation`, `language`: marks at known places.
 
 use super::Build;
-use crate::language::{self, Known};
+use crate::language::{self, Written};
 use crate::text::in_word;
 use crate::{Args, Check, Finding, Rules};
 
@@ -21,13 +21,11 @@ fn response_language(args: &Args) -> Result<Check, String> {
     if !language::is_known(&wanted) {
         return Err(args.contradiction("language", "the ISO 639-1 code of a language that can be told"));
     }
-    Ok(Box::new(move |text, _| match language::tell(text) {
-        Some(Known { code, .. }) if code == wanted => Finding::Followed,
-        Some(Known { code, sure: false }) if language::share_script(code, &wanted) => {
-            Finding::Undecided(format!("the language cannot be told: {wanted}, or perhaps {code}"))
-        }
-        Some(Known { code, .. }) => Finding::NotFollowed(format!("the language is {code}")),
-        None => Finding::NotFollowed("no letters, so no language".into()),
+    Ok(Box::new(move |text, _| match language::is_in(text, &wanted) {
+        Written::Yes => Finding::Followed,
+        Written::No(Some(code)) => Finding::NotFollowed(format!("the language is {code}")),
+        Written::No(None) => Finding::NotFollowed("no letters, so no language".into()),
+        Written::Perhaps(code) => Finding::Undecided(format!("the language may be {wanted} or {code}")),
     }))
 }
 

@@ -62,7 +62,7 @@ fn emoji(_: &Args) -> Result<Check, String> {
             {
                 return without_emoji(before);
             }
-            if !body.is_empty() && !ends_with_emoji(body) {
+            if !bare(body).is_empty() && !ends_with_emoji(body) {
                 before = Some(body);
             }
         }
