@@ -287,6 +287,9 @@ fn pairwise(words: &[Word<'_>], formal: bool) -> Read {
     let skipped = words.iter().take_while(|w| w.is_one_of(&RESPONDENTS)).count();
     let Some(word) = words.get(skipped) else { return Read::Nothing };
     let verdict = |note: &str, reward| Read::Verdict(Verdict { note: note.into(), reward }, skipped + 1);
+    if let Some(read) = compared(&words[skipped..], skipped) {
+        return read;
+    }
     match word.text {
         // A letter followed by a word is an article, unless brackets say otherwise.
         "A" if formal || skipped > 0 || words.get(skipped + 1).is_none_or(is_end) => verdict("A", 1.0),
@@ -296,6 +299,20 @@ fn pairwise(words: &[Word<'_>], formal: bool) -> Read {
         _ if ["tie", "tied", "draw", "equal", "neither"].iter().any(|t| word.is(t)) => verdict("tie", 0.5),
         _ => Read::Nothing,
     }
+}
+
+/// `A>B`, `B>>A`, `A=B`.
+fn compared(words: &[Word<'_>], skipped: usize) -> Option<Read> {
+    let (first, sign) = (words.first()?.text, words.get(1)?.text);
+    let signs = words[1..].iter().take_while(|w| w.text == sign).count();
+    let second = words.get(1 + signs)?.text;
+    let (note, reward) = match (first, sign, second) {
+        ("A", ">", "B") | ("B", "<", "A") => ("A", 1.0),
+        ("B", ">", "A") | ("A", "<", "B") => ("B", 0.0),
+        ("A", "=" | "≈", "B") | ("B", "=" | "≈", "A") => ("tie", 0.5),
+        _ => return None,
+    };
+    Some(Read::Verdict(Verdict { note: note.into(), reward }, skipped + 2 + signs))
 }
 
 /// A number with its own maximum, if it says one; `most` is the scale's.

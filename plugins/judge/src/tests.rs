@@ -177,6 +177,11 @@ fn scores_are_read_with_their_maximum_and_never_cut_to_it() {
             ("**Score:** 8", Some("0.8")),
             ("Score: **8**/10.", Some("0.8")),
             ("I would give it 7 out of 10.", Some("0.7")),
+            ("I rate this response 8.", Some("0.8")),
+            ("Overall, the rating for this is 8", Some("0.8")),
+            ("I give it a 6. It has 3 errors.", Some("0.6")),
+            ("I could give it an 8.", None),
+            ("I give 3 reasons and 2 examples.", None),
             ("The score is 10", Some("1.0")),
             ("Score: 0", Some("0.0")),
             ("Rating: [[5]]", Some("0.5")),
@@ -230,6 +235,9 @@ fn labels_are_whole_words_and_letters_have_their_case() {
             ("The final grade is A.", Some("A")),
             ("A", Some("A")),
             ("(B)", Some("B")),
+            ("I choose option B because A lacks detail.", Some("B")),
+            ("Response A is clearly better.", Some("A")),
+            ("Should I choose A?", None),
             ("Verdict: A or B", None),
             ("Grade: a", None),
             ("Grade: C", None),
@@ -252,6 +260,8 @@ fn the_better_of_two_is_worth_one_where_it_is_the_response() {
         assert_eq!(read(config, "Verdict: [[B]]"), Some(("B".into(), 0.0)));
         assert_eq!(read(config, "Both are fine.\n[[C]]"), Some(("tie".into(), 0.5)));
         assert_eq!(read(config, "Verdict: Assistant B"), Some(("B".into(), 0.0)));
+        assert_eq!(read(config, "My final verdict is: [[B>>A]]"), Some(("B".into(), 0.0)));
+        assert_eq!(read(config, "[[A=B]]"), Some(("tie".into(), 0.5)));
         assert_eq!(read(config, "Verdict: [[A]] or [[B]]"), None);
     }
 }

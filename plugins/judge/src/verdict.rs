@@ -125,6 +125,12 @@ const REFERENCED: [&str; 14] = [
     "answer", "value", "solution", "result", "response", "option", "choice", "label", "number", "one",
     "formula", "method", "output", "final",
 ];
+/// Words that a judge rates with.
+const RATES: [&str; 10] =
+    ["give", "gives", "assign", "award", "deserves", "earns", "rate", "rates", "giving", "merits"];
+/// Words that a judge chooses with.
+const CHOOSES: [&str; 7] = ["choose", "chose", "pick", "select", "prefer", "selected", "picked"];
+const BETTER: [&str; 6] = ["better", "best", "superior", "preferable", "stronger", "winner"];
 /// Marks around a verdict, as `<verdict>pass</verdict>`.
 const TAGS: [&str; 8] =
     ["verdict", "score", "rating", "grade", "judgement", "judgment", "decision", "answer"];
@@ -152,6 +158,8 @@ pub fn verdict(reply: &str, scale: &Scale) -> Result<Verdict, &'static str> {
     let mut found = announced(reply, &all, scale);
     found.extend(marked(reply, scale));
     found.extend(fractions(&all, scale));
+    found.extend(given(&all, scale));
+    found.extend(chosen(&all, scale));
     found.extend(last_line(&all, scale));
     let best = found.iter().map(|f| f.rank).max();
     let last = found.into_iter().filter(|f| Some(f.rank) == best).max_by_key(|f| f.at);
@@ -344,6 +352,64 @@ fn fractions(all: &[Word<'_>], scale: &Scale) -> Vec<Found> {
                 _ => None,
             };
             found.push(Found { at: word.at, rank: 1, verdict });
+        }
+    }
+    found
+}
+
+/// `I give it an 8.`: the lone number at the end of a plain sentence that rates.
+fn given(all: &[Word<'_>], scale: &Scale) -> Vec<Found> {
+    if scale.most().is_none() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (end, sentence) in sentences(all) {
+        let rates = |w: &Word<'_>| w.is_one_of(&RATES) || KEYS[..STRICT].iter().any(|key| w.is(key));
+        let Some(from) = sentence.iter().position(rates) else { continue };
+        let weighs = sentence.iter().any(|w| w.is_one_of(&HEDGES)) || end == "?" || !decides(sentence);
+        let mut numbers = sentence[from..].iter().enumerate().filter(|(_, w)| is_number(w));
+        let (Some((at, word)), None) = (numbers.next(), numbers.next()) else { continue };
+        if weighs || from + at + 1 != sentence.len() {
+            continue;
+        }
+        if let Read::Verdict(verdict, _) = scale.read(&sentence[from + at..], false) {
+            found.push(Found { at: word.at, rank: 1, verdict: Some(verdict) });
+        }
+    }
+    found
+}
+
+/// `I choose B`, `Response B is better`.
+fn chosen(all: &[Word<'_>], scale: &Scale) -> Vec<Found> {
+    if !matches!(scale, Scale::Auto | Scale::Pairwise | Scale::Labels(_)) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (end, sentence) in sentences(all) {
+        if end == "?" || !decides(sentence) || sentence.iter().any(|w| w.is_one_of(&HEDGES)) {
+            continue;
+        }
+        for (i, word) in sentence.iter().enumerate() {
+            let mut push = |read: Read| {
+                if let Read::Verdict(verdict, _) = read {
+                    found.push(Found { at: word.at, rank: 1, verdict: Some(verdict) });
+                }
+            };
+            if word.is_one_of(&CHOOSES) {
+                let skipped = sentence[i + 1..].iter().take_while(|w| w.is("the")).count();
+                push(scale.read(&sentence[i + 1 + skipped..], true));
+            } else if let Read::Verdict(verdict, used) = scale.read(&sentence[i..], true) {
+                let behind = &sentence[i + used..];
+                let verb = behind.first().is_some_and(|w| w.is("is"));
+                let skipped = behind
+                    .iter()
+                    .skip(1)
+                    .take_while(|w| w.is_one_of(&["the", "clearly", "slightly", "much"]));
+                let better = behind.get(1 + skipped.count()).is_some_and(|w| w.is_one_of(&BETTER));
+                if (verb && better) || behind.first().is_some_and(|w| w.is("wins")) {
+                    push(Read::Verdict(verdict, used));
+                }
+            }
         }
     }
     found
