@@ -50,8 +50,9 @@ impl Answer {
 
     /// The letter of `(B) 42` and `B. 42`, with its text behind it.
     fn choice(&self) -> Option<&str> {
-        let bracketed = self.bare.strip_prefix('(').or_else(|| self.bare.strip_prefix("{("));
-        let rest = bracketed.unwrap_or(&self.bare);
+        let bare = self.bare.trim_start_matches('{');
+        let bracketed = bare.strip_prefix('(');
+        let rest = bracketed.unwrap_or(bare);
         let letter = rest.get(..1).filter(|l| l.starts_with(|c: char| ('A'..='J').contains(&c)))?;
         let behind = &rest[1..];
         let marked = if bracketed.is_some() {
@@ -62,9 +63,15 @@ impl Answer {
         (marked && behind.len() > 1).then_some(letter)
     }
 
+    /// The bare text without braces, where they group nothing.
+    fn unbraced(&self) -> String {
+        let grouping = self.bare.contains(['\\', '^', '_']);
+        if grouping { self.bare.clone() } else { self.bare.replace(['{', '}'], "") }
+    }
+
     /// Whether two answers are the same.
     pub fn equals(&self, other: &Answer) -> bool {
-        if self.bare == other.bare {
+        if self.bare == other.bare || self.unbraced() == other.unbraced() {
             return true;
         }
         if equal(&self.value, &other.value) {

@@ -2,10 +2,11 @@
 
 use crate::field;
 use crate::polynomial::{Algebra, Poly};
+use crate::ranges::{interval, merged, punctured};
 use crate::syntax::{Expr, Measure, Rational, Relation, Value};
 use crate::units;
 use num_bigint::BigInt;
-use num_traits::{One, Signed};
+use num_traits::{One, Signed, Zero};
 use std::cell::Cell;
 
 /// Multiplications of coefficients that one comparison may cost.
@@ -23,11 +24,11 @@ pub fn equal(a: &Value, b: &Value) -> bool {
 }
 
 /// The work that one comparison of answers may still do, shared by all its parts.
-struct Work(Cell<u64>);
+pub struct Work(Cell<u64>);
 
 impl Work {
     /// An algebra that may use what is left; none when nothing is.
-    fn algebra(&self) -> Option<Algebra> {
+    pub fn algebra(&self) -> Option<Algebra> {
         self.spend(PART)?;
         Some(Algebra::with_budget(self.0.get()))
     }
@@ -39,12 +40,13 @@ impl Work {
     }
 
     /// Takes off what an algebra has used.
-    fn settle(&self, algebra: &Algebra) {
+    pub fn settle(&self, algebra: &Algebra) {
         self.0.set(algebra.budget_left());
     }
 }
 
-fn same(work: &Work, a: &Value, b: &Value) -> bool {
+/// Equality of parts, within the work that is left.
+pub fn same(work: &Work, a: &Value, b: &Value) -> bool {
     if work.spend(1).is_none() {
         return false;
     }
@@ -86,12 +88,53 @@ fn same(work: &Work, a: &Value, b: &Value) -> bool {
             };
             matches!(&ends[..], [low, high] if infinity(low, true) && infinity(high, false))
         }
+        (Value::Chain(xs, r), Value::List(ys)) | (Value::List(ys), Value::Chain(xs, r)) => {
+            match each_assigned(xs, r).filter(|_| names(work, ys).is_some()) {
+                Some(each) => unordered(work, &each, ys),
+                None => {
+                    assigned(work, xs, r).is_some_and(|right| same(work, right, &Value::List(ys.clone())))
+                }
+            }
+        }
+        (Value::Ratio(xs), Value::Scalar(y, m)) | (Value::Scalar(y, m), Value::Ratio(xs)) => match &xs[..] {
+            [Value::Scalar(a, k), Value::Scalar(b, l)]
+                if [m, k, l].iter().all(|m| **m == Measure::default()) =>
+            {
+                let fraction = matches!(y, Expr::Quotient(..));
+                let quotient = Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));
+                fraction && !is_time(&[a.clone(), b.clone()]) && expressions(work, &quotient, y)
+            }
+            _ => false,
+        },
+        (Value::Text(text), Value::Scalar(Expr::Symbol(name), _))
+        | (Value::Scalar(Expr::Symbol(name), _), Value::Text(text))
+            if name == "mathbbR" =>
+        {
+            matches!(
+                words(text).as_str(),
+                "all real numbers" | "all reals" | "all real number" | "real numbers"
+            )
+        }
+        (Value::Text(text), Value::Set(items)) | (Value::Set(items), Value::Text(text))
+            if items.is_empty() =>
+        {
+            let text = words(text);
+            matches!(
+                text.as_str(),
+                "no solution"
+                    | "no solutions"
+                    | "no real solution"
+                    | "no real solutions"
+                    | "empty set"
+                    | "the empty set"
+            )
+        }
         (Value::Chain(xs, r), other) | (other, Value::Chain(xs, r)) => {
             assigned(work, xs, r).is_some_and(|right| same(work, right, other))
                 || interval(xs, r).is_some_and(|range| same(work, &range, other))
         }
         (Value::List(xs), Value::Tuple(_, ys, _)) | (Value::Tuple(_, ys, _), Value::List(xs)) => {
-            names(work, xs).is_some() && in_order(work, xs, ys)
+            names(work, xs).is_some() && in_order(work, &by_name(xs), ys)
         }
         (Value::List(xs), Value::Union(ys)) | (Value::Union(ys), Value::List(xs)) => {
             let ranges: Option<Vec<Value>> = xs
@@ -175,6 +218,22 @@ fn lists(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
     }
 }
 
+/// Assignments in the order of their names: `y = 2, x = 1` is the point `(1, 2)`.
+fn by_name(xs: &[Value]) -> Vec<Value> {
+    let name = |x: &Value| match x {
+        Value::Chain(sides, _) => match sides.first() {
+            Some(Value::Scalar(Expr::Symbol(name), _)) => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut sorted = xs.to_vec();
+    if xs.iter().all(|x| name(x).is_some()) {
+        sorted.sort_by_key(name);
+    }
+    sorted
+}
+
 /// The different names that a list assigns values to, if it does nothing else.
 fn names<'v>(work: &Work, xs: &'v [Value]) -> Option<Vec<&'v Value>> {
     let mut names = Vec::new();
@@ -193,6 +252,25 @@ fn names<'v>(work: &Work, xs: &'v [Value]) -> Option<Vec<&'v Value>> {
     Some(names)
 }
 
+/// `dy/dx`
+fn is_derivative(expr: &Expr) -> bool {
+    let differential = |e: &Expr| matches!(e, Expr::Product(items) if items.len() == 2 && items[0] == Expr::Symbol("d".into()));
+    matches!(expr, Expr::Quotient(a, b) if differential(a) && differential(b))
+}
+
+/// `(x, y) = (1, 2)` as `x = 1` and `y = 2`.
+fn each_assigned(sides: &[Value], relations: &[Relation]) -> Option<Vec<Value>> {
+    match (sides, relations) {
+        ([Value::Tuple(_, names, _), Value::Tuple(_, values, _)], [Relation::Equal])
+            if names.len() == values.len() =>
+        {
+            let each = names.iter().zip(values);
+            Some(each.map(|(n, v)| Value::Chain(vec![n.clone(), v.clone()], vec![Relation::Equal])).collect())
+        }
+        _ => None,
+    }
+}
+
 /// What `x = 5`, `(p, q) = (3, 2)`, `x \in [0, 1]` and `4 - 7 = -3` say: their last side.
 fn assigned<'v>(work: &Work, sides: &'v [Value], relations: &[Relation]) -> Option<&'v Value> {
     let (first, last) = (sides.first()?, sides.last()?);
@@ -202,6 +280,7 @@ fn assigned<'v>(work: &Work, sides: &'v [Value], relations: &[Relation]) -> Opti
     let is_point = |e: &Expr| matches!(e, Expr::Symbol(s) if s.len() == 1 && s.starts_with(|c: char| c.is_ascii_uppercase()));
     let is_segment = |value: &Value| matches!(value, Value::Scalar(Expr::Product(points), _) if points.len() == 2 && points.iter().all(is_point));
     let named = match first {
+        Value::Scalar(derivative, _) if is_derivative(derivative) => true,
         segment if is_segment(segment) => matches!(last, Value::Scalar(expr, _) if !expr.has_variable()),
         Value::Tuple(_, items, _) => items.iter().all(is_name),
         Value::Text(_) => true,
@@ -216,111 +295,16 @@ fn assigned<'v>(work: &Work, sides: &'v [Value], relations: &[Relation]) -> Opti
         .then_some(last)
 }
 
-/// `x > 1`, `0 \le x < 2` as intervals.
-fn interval(sides: &[Value], relations: &[Relation]) -> Option<Value> {
-    let is_name = |value: &Value| matches!(value, Value::Scalar(expr, _) if expr.is_name());
-    let constant = |value: &Value| matches!(value, Value::Scalar(expr, _) if !expr.has_variable());
-    let strict = |r: Relation| matches!(r, Relation::Less | Relation::Greater);
-    let rising = |r: Relation| matches!(r, Relation::Less | Relation::LessEqual);
-    let falling = |r: Relation| matches!(r, Relation::Greater | Relation::GreaterEqual);
-    let infinity = |sign: i64| {
-        let infinity = Expr::Symbol("infty".into());
-        let expr = if sign < 0 { Expr::Negative(Box::new(infinity)) } else { infinity };
-        Value::Scalar(expr, Measure::default())
+/// Hours and minutes.
+fn is_time(es: &[Expr]) -> bool {
+    let within = |e: &Expr, low: i64, high: i64| match e {
+        Expr::Number(n) => {
+            n.is_integer() && *n.numer() >= BigInt::from(low) && *n.numer() < BigInt::from(high)
+        }
+        _ => false,
     };
-    let range = |low: Value, low_open: bool, high: Value, high_open: bool| {
-        Value::Tuple(if low_open { '(' } else { '[' }, vec![low, high], if high_open { ')' } else { ']' })
-    };
-    match (sides, relations) {
-        ([x, bound], &[r]) if is_name(x) && constant(bound) => {
-            one_sided(bound, r, rising, falling, strict, infinity, range)
-        }
-        ([bound, x], &[r]) if is_name(x) && constant(bound) => {
-            one_sided(bound, r.flipped(), rising, falling, strict, infinity, range)
-        }
-        ([low, x, high], &[r, s]) if is_name(x) && constant(low) && constant(high) => {
-            if rising(r) && rising(s) {
-                Some(range(low.clone(), strict(r), high.clone(), strict(s)))
-            } else if falling(r) && falling(s) {
-                Some(range(high.clone(), strict(s), low.clone(), strict(r)))
-            } else {
-                None
-            }
-        }
-        _ => None,
-    }
-}
-
-/// A union whose sets are one set.
-fn merged(parts: &[Value]) -> Vec<Value> {
-    let mut points: Vec<Value> = Vec::new();
-    let mut rest = Vec::new();
-    for part in parts {
-        match part {
-            Value::Set(items) => points.extend(items.iter().cloned()),
-            other => rest.push(other.clone()),
-        }
-    }
-    if !points.is_empty() {
-        rest.push(Value::Set(points));
-    }
-    rest
-}
-
-/// The real line without some points, as a union of intervals.
-fn punctured(work: &Work, line: &Value, points: &Value) -> Option<Value> {
-    let infinity = Expr::Symbol("infty".into());
-    let plain = |expr: Expr| Value::Scalar(expr, Measure::default());
-    let real = plain(Expr::Symbol("mathbbR".into()));
-    let whole = Value::Tuple(
-        '(',
-        vec![plain(Expr::Negative(Box::new(infinity.clone()))), plain(infinity.clone())],
-        ')',
-    );
-    let Value::Set(points) = points else { return None };
-    if *line != real && !same(work, line, &whole) {
-        return None;
-    }
-    let mut ordered: Vec<(Rational, Value)> = Vec::new();
-    for point in points {
-        let Value::Scalar(expr, _) = point else { return None };
-        let mut algebra = work.algebra()?;
-        let number = algebra.normal(expr).and_then(|form| form.as_number());
-        work.settle(&algebra);
-        match number {
-            Some(number) => ordered.push((number, point.clone())),
-            // Without an order a single point can still be taken out.
-            None if points.len() == 1 => ordered.push((Rational::one(), point.clone())),
-            None => return None,
-        }
-    }
-    ordered.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut from = plain(Expr::Negative(Box::new(infinity.clone())));
-    let mut parts = Vec::new();
-    for (_, point) in ordered {
-        parts.push(Value::Tuple('(', vec![from, point.clone()], ')'));
-        from = point;
-    }
-    parts.push(Value::Tuple('(', vec![from, plain(infinity)], ')'));
-    Some(Value::Union(parts))
-}
-
-fn one_sided(
-    bound: &Value,
-    r: Relation,
-    rising: impl Fn(Relation) -> bool,
-    falling: impl Fn(Relation) -> bool,
-    strict: impl Fn(Relation) -> bool,
-    infinity: impl Fn(i64) -> Value,
-    range: impl Fn(Value, bool, Value, bool) -> Value,
-) -> Option<Value> {
-    if rising(r) {
-        Some(range(infinity(-1), true, bound.clone(), strict(r)))
-    } else if falling(r) {
-        Some(range(bound.clone(), strict(r), infinity(1), true))
-    } else {
-        None
-    }
+    let zero = |e: &Expr| matches!(e, Expr::Number(n) if n.is_zero());
+    es.len() == 2 && within(&es[0], 0, 24) && (within(&es[1], 10, 60) || zero(&es[1]))
 }
 
 fn ratios(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
@@ -335,10 +319,6 @@ fn ratios(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
     let (Some(xs), Some(ys)) = (exprs(xs), exprs(ys)) else { return in_order(work, xs, ys) };
     let times = |a: &Expr, b: &Expr| Expr::Product(vec![a.clone(), b.clone()]);
     // `3:45` and `1:15` are times of day before they are ratios.
-    let is_time = |es: &[Expr]| {
-        let within = |e: &Expr, low: i64, high: i64| matches!(e, Expr::Number(n) if n.is_integer() && (low..high).any(|k| *n.numer() == BigInt::from(k)));
-        es.len() == 2 && within(&es[0], 0, 24) && within(&es[1], 10, 60)
-    };
     if is_time(&xs) && is_time(&ys) {
         return xs == ys;
     }

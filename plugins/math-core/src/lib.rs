@@ -16,6 +16,7 @@ mod normal;
 mod number;
 mod parse;
 mod polynomial;
+mod ranges;
 mod syntax;
 mod token;
 mod units;

@@ -88,15 +88,19 @@ impl Algebra {
         let mut parts: Vec<(usize, Exponent)> = self.prime_parts(c)?;
         parts.extend(monomial.iter().copied());
         let e = self.atom(Atom::Symbol("e".into()));
-        let pi = self.atom(Atom::Symbol("pi".into()));
         let mut result = Quotient::integer(1);
         for (m, c) in &top {
             let c = exponent(c)?;
             let mut factor = Quotient::integer(1);
             if m.is_empty() {
                 factor = self.rational_power(&bottom, c)?;
-            } else if parts == [(e, Exponent::one())] && self.is_turn(m, pi) {
-                let angle = self.pi(Rational::new((*c.numer()).into(), (*c.denom()).into()));
+            } else if parts == [(e, Exponent::one())]
+                && let Some(angle) = self.turn(m)
+            {
+                let angle = Quotient::whole(Poly::from([(
+                    angle,
+                    Rational::new((*c.numer()).into(), (*c.denom()).into()),
+                )]));
                 let (sin, cos) = self.sin_cos(&angle)?;
                 let i = self.atomic(Atom::Imaginary);
                 let imaginary = self.mul(&i, &sin)?;
@@ -125,10 +129,11 @@ impl Algebra {
         Some(result)
     }
 
-    /// `i pi`, in either order.
-    fn is_turn(&self, m: &Monomial, pi: usize) -> bool {
-        let i = self.atoms.iter().position(|a| *a == Atom::Imaginary);
-        m.len() == 2 && m.iter().all(|f| f.1.is_one() && (f.0 == pi || Some(f.0) == i))
+    /// What `i` is multiplied by in an exponent of `e`; none where `i` is no factor of it.
+    fn turn(&self, m: &Monomial) -> Option<Monomial> {
+        let i = self.atoms.iter().position(|a| *a == Atom::Imaginary)?;
+        let imaginary = m.iter().any(|f| f.0 == i && f.1.is_one());
+        (imaginary && m.len() > 1).then(|| m.iter().filter(|f| f.0 != i).copied().collect())
     }
 
     /// The prime factors of a positive rational, as atoms.
@@ -479,6 +484,19 @@ impl Algebra {
     }
 
     fn of_many(&mut self, name: &str, arguments: Vec<Quotient>) -> Option<Quotient> {
+        if let ("binom", [n, k]) = (name, &arguments[..])
+            && n.as_number().is_none()
+            && let Some(k) = k.as_number().filter(|k| k.is_integer()).and_then(|k| k.to_integer().to_i64())
+            && (0..=6).contains(&k)
+        {
+            // `n (n - 1) … / k!`
+            let mut value = Quotient::number(Rational::new(1.into(), factorial(k as u64)?));
+            for j in 0..k {
+                let factor = self.sub(n, &Quotient::integer(j))?;
+                value = self.mul(&value, &factor)?;
+            }
+            return Some(value);
+        }
         let numbers: Option<Vec<Rational>> = arguments.iter().map(Quotient::as_number).collect();
         let Some(numbers) = numbers else { return Some(self.function(name, arguments)) };
         let value = match (name, &numbers[..]) {

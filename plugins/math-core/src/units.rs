@@ -32,7 +32,6 @@ const UNITS: &[Row] = &[
     (&["l", "liter", "litre"], "volume", 1, 1),
     (&["hz", "hertz"], "frequency", 1, 1),
     (&["khz", "kilohertz"], "frequency", 1000, 1),
-    (&["mph"], "mph", 1, 1),
     (&["cent", "¢"], "dollar", 1, 100),
     (&["dollar", "usd", "$"], "dollar", 1, 1),
     (&["euro", "eur", "€"], "euro", 1, 1),
@@ -65,7 +64,7 @@ fn row(word: &str) -> Option<&'static Row> {
 pub fn is_known(word: &str) -> bool {
     match word.len() {
         1 => matches!(word, "m" | "g" | "s" | "h" | "L"),
-        _ => row(word).is_some(),
+        _ => matches!(word, "mph" | "kph" | "kmph") || row(word).is_some(),
     }
 }
 
@@ -92,6 +91,7 @@ pub struct Unit {
 
 /// Reads `cm`, `square feet`, `km/h`, `m/s^2`, `miles per hour`, `million dollars`.
 pub fn read(words: &str) -> Unit {
+    let words = words.replace("mph", "mile / hour").replace("kmph", "km / h").replace("kph", "km / h");
     let spaced = words.replace('/', " / ").replace("per ", "/ ").replace(['·', '*'], " ");
     let mut dimensions: Vec<(String, i32)> = Vec::new();
     let mut size = Rational::from_integer(BigInt::from(1));

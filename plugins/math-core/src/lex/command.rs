@@ -257,6 +257,16 @@ impl Lexer<'_> {
         if bare.is_empty() {
             return Some(());
         }
+        // `p.m.`
+        let half_day = match bare.to_ascii_lowercase().as_str() {
+            "a.m" | "am" => Some("am"),
+            "p.m" | "pm" => Some("pm"),
+            _ => None,
+        };
+        if let Some(half) = half_day.filter(|_| self.after_value()) {
+            self.push(Token::Words(half.to_owned()));
+            return Some(());
+        }
         let letters = bare.chars().all(|c| c.is_alphabetic());
         if let Some(function) = FUNCTIONS.iter().find(|f| **f == bare).filter(|_| name != "text") {
             self.push(Token::Function(function));
