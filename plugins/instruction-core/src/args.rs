@@ -74,7 +74,7 @@ impl<'a> Args<'a> {
         let value = self.value(name)?;
         let whole = value.as_u64().or_else(|| {
             let float = value.as_f64()?;
-            (float >= 0.0 && float <= 1e15 && float.fract() == 0.0).then_some(float as u64)
+            ((0.0..=1e15).contains(&float) && float.fract() == 0.0).then_some(float as u64)
         });
         whole.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| self.wrong(name, "a whole number from 0"))
     }

@@ -138,13 +138,17 @@ pub fn paragraphs(text: &str) -> Vec<&str> {
     blocks
 }
 
-/// The item behind a markdown bullet `mark`; `None` when the line is no such bullet. A rule
-/// (`* * *`, `---`), emphasis (`*so*`) and a negative number (`-4`) are none.
+/// The item behind a bullet `mark`; `None` when the line is none. A space behind the mark may be
+/// missing in front of a letter, a quotation mark or a bracket. A rule (`* * *`, `---`), emphasis
+/// (`*so*`) and a negative number (`-4`) are no bullets.
 pub fn bullet(line: &str, mark: char) -> Option<&str> {
     let line = line.trim();
     let item = line.strip_prefix(mark)?;
     let is_rule = line.chars().all(|c| c == mark || c.is_whitespace());
-    (item.starts_with([' ', '\t']) && !is_rule).then(|| item.trim())
+    let spaced = item.starts_with([' ', '\t']) && !is_rule;
+    let joined = item.starts_with(|c: char| c.is_alphabetic() || "(\"'“[".contains(c))
+        && !(mark == '*' && item.contains('*'));
+    (spaced || joined).then(|| item.trim())
 }
 
 /// Whether `c` is a pictograph, or a part of one.
@@ -199,6 +203,8 @@ mod tests {
     fn bullets_are_told_from_rules_emphasis_and_numbers() {
         assert_eq!(bullet("  * one", '*'), Some("one"));
         assert_eq!(bullet("- a-b", '-'), Some("a-b"));
+        assert_eq!(bullet("*(so) it is", '*'), Some("(so) it is"));
+        assert_eq!(bullet("-I am", '-'), Some("I am"));
         for line in ["* * *", "*so* it is", "**Bold**", "*", "* "] {
             assert_eq!(bullet(line, '*'), None, "{line}");
         }

@@ -307,7 +307,7 @@ fn table() -> Vec<Case> {
         json!({}),
         &["level radar civic kayak rotor refer madam tenet stats solos"],
         &[
-            "level level level level level level level level level level",
+            "level, level, level",
             "level radar",
             "11111 22222 33333 44444 55555 66666 77777 88888 99999 12321",
         ],

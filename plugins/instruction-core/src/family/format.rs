@@ -113,10 +113,8 @@ fn list(args: &Args) -> Result<Check, String> {
                 && !after.is_some_and(|c| separator.ends_with(c) && !c.is_alphanumeric())
         };
         let begins_line = |line: &str| {
-            let rest = line.trim_start().strip_prefix(separator.as_str());
-            rest.is_some_and(|r| {
-                !bare(r).is_empty() && !(of_prose && r.starts_with(|c: char| separator.ends_with(c)))
-            })
+            let item = line.trim_start().strip_prefix(separator.as_str()).unwrap_or("");
+            !bare(item).is_empty() && !item.starts_with(|c: char| separator.ends_with(c))
         };
         let count = match of_prose {
             true => text.lines().filter(|line| begins_line(line)).count(),

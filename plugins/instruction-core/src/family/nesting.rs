@@ -95,7 +95,8 @@ fn quote_depth(text: &str) -> usize {
                 let closed_before =
                     previous.is_none_or(|c: char| c.is_whitespace() || "([{—–-:*_".contains(c));
                 let begins = nexts[at].is_some_and(|c: char| !c.is_whitespace() && !".,;:!?)]}".contains(c));
-                begins && (closed_before || open.last().is_none_or(|(top, _)| *top != double))
+                let inside_same = open.last().is_some_and(|(top, _)| *top == double);
+                if closed_before { begins || !inside_same } else { begins && !inside_same }
             }
         };
         if opens {
@@ -123,6 +124,8 @@ fn quote_depth(text: &str) -> usize {
 /// Something outside of quotation marks follows each quotation, and there is one.
 fn quote_unquote(_: &Args) -> Result<Check, String> {
     Ok(Box::new(|text, rules| {
+        // A mark that is quoted itself is spoken of.
+        let text = text.replace("'\"'", " ");
         let parts: Vec<&str> = text.split(['"', '“', '”', '„']).collect();
         // Outside, inside, outside, …
         if parts.len() < 3 {
@@ -159,6 +162,7 @@ mod tests {
             ("\"a\" \"b\" \"c\"", 1),
             ("\"the dogs' bowl\"", 1),
             ("\"'\"'\"'", 0),
+            ("\"'\"\"'\"", 3),
         ] {
             assert_eq!(quote_depth(text), depth, "{text}");
         }

@@ -75,7 +75,7 @@ fn prime_lengths(_: &Args) -> Result<Check, String> {
 }
 
 fn is_prime(n: usize) -> bool {
-    n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| n % d != 0)
+    n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
 fn repeats(args: &Args) -> Result<Check, String> {
