@@ -14,6 +14,7 @@ mod plugin_cli;
 mod recipes;
 mod resume;
 mod rollout;
+mod tasks;
 mod score;
 mod train;
 mod whet;

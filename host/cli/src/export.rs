@@ -38,10 +38,9 @@ pub fn run(arguments: Export) -> anyhow::Result<ExitCode> {
     }
     let saved = load_saved(&arguments.run)?;
     if arguments.adapter {
-        saved.trainer.export_adapter(&arguments.output, &saved.recipe.model.source)?;
+        saved.export_adapter(&arguments.output)?;
     } else {
-        let checkpoint = &saved.model.checkpoint;
-        whet_model::save(&arguments.output, &checkpoint.files, &checkpoint.weights)?;
+        saved.export(&arguments.output)?;
     }
     let (run, output) = (arguments.run.display(), arguments.output.display());
     out(format!("step {} of {run} written to {output}", saved.step))?;

@@ -180,6 +180,18 @@ fn run_help(error: &RunError) -> Option<String> {
         RunError::UnknownComponent { .. } => {
             "write one of those, `plugin/component` where several plugins have it; `whet plugin inspect` prints a plugin's components".into()
         }
+        RunError::OtherTokenizer { .. } => {
+            "take a model of the same family, whose tokenizer.json is the same".into()
+        }
+        RunError::Teacher { .. } => {
+            "try the same with curl; look at [teacher] endpoint, model, key-env and timeout; `whet train RECIPE --resume` goes on from the last checkpoint".into()
+        }
+        RunError::Turn { .. } => {
+            "write `turns = \"last\"` in [sft], or give the model a template with `{% generation %}` tags".into()
+        }
+        RunError::NoTexts { .. } => {
+            "raise data.max-tokens; a row needs an answer: a message of the assistant, or a label".into()
+        }
         RunError::NoRows { .. } => "raise data.max-prompt-tokens, or loosen the filters".into(),
         RunError::TooLong { .. } => "lower rollout.max-tokens or data.max-prompt-tokens".into(),
         RunError::TooManyFailures { .. } => {
@@ -190,6 +202,9 @@ fn run_help(error: &RunError) -> Option<String> {
         }
         RunError::NoSamples { .. } => {
             "samples are files that end in .jsonl, as `whet train` writes them with log.trajectories".into()
+        }
+        RunError::NoComponent { .. } => {
+            "name components that the reward has with `weights` beside its plugin; `whet plugin run` prints them".into()
         }
         RunError::EngineDied { .. } | RunError::EngineStalled { .. } => {
             "`whet train RECIPE --resume` goes on from the last checkpoint; lower rollout.kv-budget or rollout.max-running if memory ran out".into()

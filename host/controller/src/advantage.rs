@@ -40,12 +40,18 @@ pub fn trainable(groups: &[Answered]) -> Vec<TrainSample> {
 }
 
 /// Gives every sample the advantages that the plugin computes.
+///
+/// * `values`: the critic's, by sample and token; none without one
 pub fn apply_plugin(
     samples: &mut [TrainSample],
     groups: &[Answered],
     plugin: &Named<AdvantagePlugin>,
+    values: &[Vec<f32>],
 ) -> Result<(), RunError> {
-    let batch = batch_of(samples, groups);
+    let mut batch = batch_of(samples, groups);
+    for (sample, values) in samples.iter().zip(values) {
+        batch.values.extend(&values[sample.prompt_len..]);
+    }
     let advantages = plugin.plugin.estimate(&batch).map_err(|error| RunError::PluginCall {
         role: "advantage",
         name: plugin.name.clone(),

@@ -101,6 +101,44 @@ pub enum RunError {
         /// Rows that a filter dropped.
         filtered: usize,
     },
+    /// Two models that work on the same tokens have different ones.
+    #[error("the {role} `{name}` has another tokenizer than the model: {difference}")]
+    OtherTokenizer {
+        /// `critic` or `teacher`.
+        role: &'static str,
+        /// Its source.
+        name: String,
+        /// The first difference.
+        difference: String,
+    },
+    /// The server that has the teacher cannot be asked.
+    #[error("teacher: {reason}")]
+    Teacher {
+        /// What happened; never holds the server's key.
+        reason: String,
+    },
+    /// The chat template does not show whose words are whose.
+    #[error("the chat template does not show where message {turn} of {row} begins and ends")]
+    Turn {
+        /// The row's place, as `file:line`.
+        row: String,
+        /// The message, counted from 1, the recipe's own included.
+        turn: usize,
+    },
+    /// No row is left to learn from or to measure on.
+    #[error(
+        "no row of {what} is left: of {all}, {too_long} are longer than data.max-tokens and {useless} have nothing to learn"
+    )]
+    NoTexts {
+        /// `data.train` or `data.test`.
+        what: &'static str,
+        /// Rows in the files.
+        all: usize,
+        /// Rows that are too long.
+        too_long: usize,
+        /// Rows without an answer, or with twice the same.
+        useless: usize,
+    },
     /// A prompt and its longest response do not fit the model.
     #[error("a prompt of {prompt} tokens and rollout.max-tokens = {response} need {} positions; the model has {limit}", prompt + response)]
     TooLong {

@@ -8,6 +8,7 @@ use crate::advantage::{apply_plugin, trainable};
 use crate::estimate::{Answer, Tokens, estimate};
 use crate::rollout::{Answered, Ask, all_groups, roll_out};
 use crate::step::Roles;
+use crate::teacher::Said;
 use crate::{RunError, loss, options, policy};
 use std::collections::{HashMap, HashSet};
 use whet_algorithm::shaping::{self, AdaptiveKl};
@@ -65,7 +66,12 @@ impl Needs {
 
 impl Roles {
     /// Updates the trainer with the groups of a step. Until the first update, an error leaves it as it was.
-    pub fn learn_from(&mut self, kept: &[Answered], console: &Console) -> Result<Learnt, RunError> {
+    pub fn learn_from(
+        &mut self,
+        step: u64,
+        kept: &[Answered],
+        console: &Console,
+    ) -> Result<Learnt, RunError> {
         let mut samples = trainable(kept);
         if samples.is_empty() {
             return Ok(Learnt::default());
@@ -73,16 +79,33 @@ impl Roles {
         let needs = Needs::of(&self.recipe.algorithm, self.plugins.advantage.is_some());
         let squares = self.fill_logprobs(&mut samples, needs)?;
         let mut numbers = Vec::new();
-        match &self.plugins.advantage {
-            None => self.apply_estimator(&mut samples, kept, squares, console, &mut numbers)?,
-            Some(plugin) => apply_plugin(&mut samples, kept, plugin)?,
-        }
+        let values = self.critic.as_ref().map(|critic| critic.values(&samples)).transpose()?;
+        let said = self.ask_teacher(&samples)?;
+        let known = Known { squares, values: values.as_deref().unwrap_or_default(), teacher: &said.logprobs };
+        let returns = match &self.plugins.advantage {
+            // The divergence from the teacher is the whole loss: no token has an advantage.
+            _ if self.recipe.teacher_alone() => Vec::new(),
+            None => self.apply_estimator(&mut samples, kept, &known, console, &mut numbers)?,
+            Some(plugin) => {
+                apply_plugin(&mut samples, kept, plugin, known.values)?;
+                rewards_to_go(&samples, kept)
+            }
+        };
         shape_advantages(&mut samples, &self.recipe.algorithm);
         if self.recipe.algorithm.overlong.filter {
             numbers.push(("overlong/filtered", leave_out_cut_off(&mut samples, kept) as f64));
         }
+        if !said.logprobs.is_empty() {
+            numbers.push(("teacher/kl", apart(&samples, &said.logprobs)));
+        }
         let advantages = samples.iter().map(|s| (s.id.clone(), mean_advantage(s))).collect();
-        let (losses, updates) = self.learn(&samples)?;
+        let (losses, updates) = match &self.critic {
+            Some(critic) if step <= critic.alone => (Vec::new(), Vec::new()),
+            _ => self.learn(&samples, &said)?,
+        };
+        if let (Some(critic), Some(values)) = (&mut self.critic, values) {
+            numbers.extend(critic.learn(&samples, values, returns)?);
+        }
         self.steer_kl(&losses, samples.len(), &mut numbers);
         Ok(Learnt { advantages, losses, updates, numbers })
     }
@@ -118,10 +141,10 @@ impl Roles {
         &self,
         samples: &mut [TrainSample],
         kept: &[Answered],
-        squares: Vec<Vec<f64>>,
+        known: &Known<'_>,
         console: &Console,
         numbers: &mut Vec<(&'static str, f64)>,
-    ) -> Result<(), RunError> {
+    ) -> Result<Vec<Vec<f32>>, RunError> {
         let algorithm = &self.recipe.algorithm;
         let greedy = match algorithm.estimator {
             Estimator::Remax => Some(self.greedy_rewards(kept, console)?),
@@ -149,7 +172,7 @@ impl Roles {
                     components: columns.iter().map(|column| column.value(judgement)).collect(),
                     greedy: baseline,
                     length: completion.tokens.len(),
-                    tokens: sample.map(|n| self.tokens(&samples[n], squares.get(n))),
+                    tokens: sample.map(|n| self.tokens(&samples[n], n, known)),
                 });
             }
         }
@@ -170,8 +193,12 @@ impl Roles {
             };
             numbers.push((KL, mean(answers.iter().filter_map(|a| a.tokens.as_ref()).map(of).collect())));
         }
-        for (sample, answer) in samples.iter_mut().zip(of_sample) {
+        let mut goals: Vec<Vec<f32>> = samples.iter().map(|s| vec![0.0; s.tokens.len()]).collect();
+        for ((sample, answer), goals) in samples.iter_mut().zip(of_sample).zip(&mut goals) {
             let prompt = sample.prompt_len;
+            if let Some(returns) = answer.and_then(|answer| estimated.returns.get(answer)) {
+                goals[prompt..].iter_mut().zip(returns).for_each(|(slot, goal)| *slot = *goal as f32);
+            }
             match answer {
                 Some(answer) => {
                     let found = estimated.advantages[answer].iter();
@@ -180,11 +207,20 @@ impl Roles {
                 None => sample.loss_mask.fill(false),
             }
         }
-        Ok(())
+        Ok(goals)
+    }
+
+    /// What the teacher says of the samples, as far as something reads it.
+    fn ask_teacher(&self, samples: &[TrainSample]) -> Result<Said, RunError> {
+        let Some(teacher) = &self.teacher else { return Ok(Said::default()) };
+        let plugin = self.plugins.advantage.is_some();
+        let compares = !plugin && matches!(self.recipe.algorithm.estimator, Estimator::Distillation { .. });
+        let tokens = self.recipe.train.micro_batch_tokens;
+        teacher.ask(samples, compares, loss::temperature(&self.recipe), tokens)
     }
 
     /// What estimators read of a sample's response tokens.
-    fn tokens(&self, sample: &TrainSample, squares: Option<&Vec<f64>>) -> Tokens {
+    fn tokens(&self, sample: &TrainSample, n: usize, known: &Known<'_>) -> Tokens {
         let from = sample.prompt_len;
         let wide = |list: &Option<Vec<f32>>| -> Vec<f64> {
             list.iter().flat_map(|l| &l[from..]).map(|&p| f64::from(p)).collect()
@@ -200,8 +236,11 @@ impl Roles {
             };
             penalty = pairs.map(one).collect();
         }
-        let squares = squares.map_or_else(Vec::new, |s| s[from..].to_vec());
-        Tokens { mask, penalty, log_prob, squares, values: Vec::new(), teacher: Vec::new() }
+        let squares = known.squares.get(n).map_or_else(Vec::new, |s| s[from..].to_vec());
+        let of = |lists: &[Vec<f32>]| -> Vec<f64> {
+            lists.get(n).iter().flat_map(|l| &l[from..]).map(|&v| f64::from(v)).collect()
+        };
+        Tokens { mask, penalty, log_prob, squares, values: of(known.values), teacher: of(known.teacher) }
     }
 
     /// The reward as the recipe shapes it.
@@ -298,7 +337,12 @@ impl Roles {
         self.kl_coefficient = controller.beta;
     }
 
-    fn learn(&mut self, samples: &[TrainSample]) -> Result<(Vec<LossMetrics>, Vec<StepMetrics>), RunError> {
+    fn learn(
+        &mut self,
+        samples: &[TrainSample],
+        said: &Said,
+    ) -> Result<(Vec<LossMetrics>, Vec<StepMetrics>), RunError> {
+        let term = self.teacher.as_ref().and_then(|teacher| teacher.term(said));
         let (mut losses, mut updates) = (Vec::new(), Vec::new());
         let mut loss = loss::loss(&self.recipe);
         if let Some(term) = &mut loss.kl {
@@ -306,12 +350,49 @@ impl Roles {
         }
         for _ in 0..self.recipe.algorithm.epochs {
             for part in minibatches(samples, self.recipe.algorithm.minibatches) {
-                losses.push(self.trainer.forward_backward(part, &loss)?);
+                losses.push(match &term {
+                    None => self.trainer.forward_backward(part, &loss)?,
+                    Some(term) => self.trainer.forward_backward_towards(part, &loss, term)?,
+                });
                 updates.push(self.trainer.optimiser_step());
             }
         }
         Ok((losses, updates))
     }
+}
+
+/// What is known of the samples besides log-probabilities; one list per sample, or none where nobody reads them.
+struct Known<'a> {
+    /// `Σ p²` of the distribution each token was drawn from.
+    squares: Vec<Vec<f64>>,
+    /// The critic's values.
+    values: &'a [Vec<f32>],
+    /// The teacher's log-probabilities.
+    teacher: &'a [Vec<f32>],
+}
+
+/// Mean over the sampled tokens of the policy's log-probability less the teacher's, an estimate of the divergence.
+fn apart(samples: &[TrainSample], teacher: &[Vec<f32>]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0);
+    for (sample, teacher) in samples.iter().zip(teacher) {
+        let own = sample.old_logprobs.as_ref().unwrap_or(&sample.rollout_logprobs);
+        for t in (0..teacher.len()).filter(|&t| sample.loss_mask[t]) {
+            sum += f64::from(own[t] - teacher[t]);
+            count += 1;
+        }
+    }
+    sum / f64::from(count.max(1))
+}
+
+/// What a critic learns beside an advantage plugin, whose baseline only the plugin knows: the reward that is still to
+/// come, undiscounted.
+fn rewards_to_go(samples: &[TrainSample], kept: &[Answered]) -> Vec<Vec<f32>> {
+    let mut rewards = HashMap::new();
+    for (completion, judgement) in kept.iter().flat_map(|g| g.completions.iter().zip(&g.judgements)) {
+        rewards.insert(&completion.id, judgement.reward().unwrap_or(0.0));
+    }
+    let goal = |s: &TrainSample| vec![rewards.get(&s.id).copied().unwrap_or(0.0) as f32; s.tokens.len()];
+    samples.iter().map(goal).collect()
 }
 
 /// A part of the reward.
@@ -372,7 +453,7 @@ fn leave_out_cut_off(samples: &mut [TrainSample], kept: &[Answered]) -> usize {
 }
 
 /// Cuts samples into at most `parts` runs of whole groups, as even as the number of groups allows.
-fn minibatches(samples: &[TrainSample], parts: usize) -> Vec<&[TrainSample]> {
+pub(crate) fn minibatches(samples: &[TrainSample], parts: usize) -> Vec<&[TrainSample]> {
     let groups: HashSet<&GroupId> = samples.iter().map(|s| &s.group).collect();
     let parts = parts.clamp(1, groups.len().max(1));
     let mut runs = Vec::with_capacity(parts);

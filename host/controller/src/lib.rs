@@ -6,6 +6,8 @@
 
 pub mod advantage;
 pub mod checkpoint;
+pub mod conversation;
+pub mod critic;
 pub mod directory;
 pub mod doctor;
 pub mod estimate;
@@ -28,9 +30,15 @@ pub mod seed;
 pub mod setup;
 pub mod step;
 pub mod sync;
+pub mod teacher;
+pub mod teacher_server;
 
 mod error;
+mod imitation;
+mod offline;
 mod plugin_log;
+mod preference;
+mod reward_model;
 mod run;
 mod stop;
 

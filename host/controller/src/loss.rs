@@ -10,6 +10,9 @@ use whet_trainer::{KlTerm, LossOptions, Objective, OldPolicy, Ratio, RatioLevel}
 /// The loss.
 pub fn loss(recipe: &Recipe) -> LossOptions {
     let algorithm = &recipe.algorithm;
+    if recipe.teacher_alone() {
+        return beside_teacher(recipe);
+    }
     let (correction, normalise_correction) = correction(algorithm.correction);
     let in_loss = algorithm.kl.placement == recipe::Placement::Loss;
     LossOptions {
@@ -31,6 +34,22 @@ pub fn loss(recipe: &Recipe) -> LossOptions {
         rejections: rejections(algorithm),
         reduction: reduction(algorithm.reduction, recipe.rollout.max_tokens),
         temperature: temperature(recipe),
+    }
+}
+
+/// What is left of the loss where the divergence from a teacher stands in place of the policy gradient: penalties,
+/// and how tokens become a batch. No token has an advantage, and this objective is 0 without one.
+fn beside_teacher(recipe: &Recipe) -> LossOptions {
+    let algorithm = &recipe.algorithm;
+    LossOptions {
+        objective: Objective::Importance,
+        kl: (algorithm.kl.coefficient > 0.0)
+            .then(|| KlTerm { estimator: kl(&algorithm.kl), coefficient: algorithm.kl.coefficient }),
+        entropy: Entropy { bonus: algorithm.entropy.bonus, top_share: 1.0 },
+        correction: None,
+        reduction: reduction(algorithm.reduction, recipe.rollout.max_tokens),
+        temperature: temperature(recipe),
+        ..LossOptions::default()
     }
 }
 

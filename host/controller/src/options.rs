@@ -1,7 +1,7 @@
 //! The recipe's words in the words of the crates that do the work.
 
 use tch::{Device, Kind};
-use whet_recipe::{Dtype, Recipe};
+use whet_recipe::{Critic, Dtype, Recipe, Task};
 use whet_rollout::{EngineOptions, Sampling};
 use whet_trainer::{AdamW, Decay, LoraOptions, Schedule, TrainOptions};
 
@@ -76,7 +76,11 @@ pub fn greedy(recipe: &Recipe) -> Sampling {
 /// The trainer.
 pub fn train(recipe: &Recipe, kind: Kind, device: Device) -> TrainOptions {
     let train = &recipe.train;
-    let updates = train.steps * (recipe.algorithm.epochs * recipe.algorithm.minibatches) as u64;
+    let per_step = match recipe.task {
+        Task::Rl => (recipe.algorithm.epochs * recipe.algorithm.minibatches) as u64,
+        Task::Sft | Task::Dpo | Task::RewardModel => 1,
+    };
+    let updates = train.steps * per_step;
     TrainOptions {
         kind,
         device,
@@ -93,17 +97,33 @@ pub fn train(recipe: &Recipe, kind: Kind, device: Device) -> TrainOptions {
             eps: train.eps,
             weight_decay: train.weight_decay,
         },
-        schedule: Schedule {
-            warmup: train.warmup,
-            decay: match train.schedule {
-                whet_recipe::Schedule::Constant => Decay::Constant,
-                whet_recipe::Schedule::Linear => Decay::Linear { steps: updates, floor: 0.0 },
-                whet_recipe::Schedule::Cosine => Decay::Cosine { steps: updates, floor: 0.0 },
-            },
-        },
+        schedule: schedule(train.schedule, train.warmup, updates),
         clip_norm: (train.grad_clip > 0.0).then_some(train.grad_clip),
         micro_batch_tokens: train.micro_batch_tokens,
         gradient_checkpointing: train.gradient_checkpointing,
         reference: recipe.algorithm.kl.coefficient > 0.0,
     }
+}
+
+/// The critic, which has the trainer's schedule over its own updates.
+pub fn critic(recipe: &Recipe, critic: &Critic, kind: Kind, device: Device) -> TrainOptions {
+    let updates = recipe.train.steps * (critic.epochs * critic.minibatches) as u64;
+    let trainer = train(recipe, kind, device);
+    TrainOptions {
+        lora: None,
+        adam: AdamW { lr: critic.learning_rate, weight_decay: critic.weight_decay, ..trainer.adam },
+        schedule: schedule(recipe.train.schedule, critic.warmup, updates),
+        clip_norm: (critic.grad_clip > 0.0).then_some(critic.grad_clip),
+        reference: false,
+        ..trainer
+    }
+}
+
+fn schedule(schedule: whet_recipe::Schedule, warmup: u64, updates: u64) -> Schedule {
+    let decay = match schedule {
+        whet_recipe::Schedule::Constant => Decay::Constant,
+        whet_recipe::Schedule::Linear => Decay::Linear { steps: updates, floor: 0.0 },
+        whet_recipe::Schedule::Cosine => Decay::Cosine { steps: updates, floor: 0.0 },
+    };
+    Schedule { warmup, decay }
 }

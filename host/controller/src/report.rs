@@ -149,6 +149,9 @@ impl StepReport {
             put("loss/total", over(|l| l.loss));
             put("loss/policy", over(|l| l.policy_loss));
             put("loss/kl", over(|l| l.kl));
+            if self.losses.iter().any(|l| l.teacher != 0.0) {
+                put("loss/teacher", over(|l| l.teacher));
+            }
             put("loss/clip_fraction", over(|l| l.clip_fraction));
             put("loss/ratio_mean", over(|l| l.ratio_mean));
             put("loss/correction_mean", over(|l| l.correction_mean));

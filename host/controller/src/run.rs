@@ -7,15 +7,15 @@ use crate::prompt::Prompt;
 use crate::setup::{self, LoadedModel, PromptSet};
 use crate::step::Roles;
 use crate::sync::Probe;
-use crate::{RunError, Stop, options};
+use crate::{RunError, Stop, critic, offline, options, teacher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tch::Kind;
 use whet_observe::{
     AlertWatch, Console, MetricsLine, Recorder, SampleRecord, StepLine, TrajectoryWriter, read_metrics,
 };
-use whet_recipe::Recipe;
 use whet_recipe::data::Order;
+use whet_recipe::{Recipe, Task};
 use whet_trainer::Trainer;
 
 /// Training prompts that stand in where there is no test data, for the table at the end.
@@ -42,6 +42,9 @@ pub enum RunEnd {
 /// there. `stop` ends it after the current step.
 pub fn train(recipe: Recipe, resume: bool, console: &mut Console, stop: &Stop) -> Result<RunEnd, RunError> {
     let directory = Directory::open(&recipe, resume)?;
+    if recipe.task != Task::Rl {
+        return offline::train(recipe, directory, resume, console, stop);
+    }
     let mut run = Run::start(recipe, directory, resume, console)?;
     let end = run.go(console, stop);
     console.end_phase();
@@ -88,6 +91,8 @@ impl Run {
 
         let engine = setup::start_engine(&recipe, &model)?;
         let probe = Probe::new(&training.prompts[0].ids, &engine)?;
+        let critic = critic::load(&recipe, &model)?;
+        let teacher = teacher::load(&recipe, &model)?;
         let train = options::train(&recipe, model.kind, model.device);
         let trainer = Trainer::new(&model.checkpoint.config, model.checkpoint.weights, train)?;
 
@@ -107,6 +112,8 @@ impl Run {
         let mut roles = Roles {
             engine: Box::new(engine),
             trainer,
+            critic,
+            teacher,
             plugins,
             host,
             prompts: training.prompts.clone(),
@@ -247,11 +254,14 @@ impl Run {
 
     fn save(&mut self) -> Result<(), RunError> {
         if self.saved != Some(self.done) {
-            let trainer = &self.roles.trainer;
+            let (trainer, critic) = (&self.roles.trainer, &self.roles.critic);
             let progress =
                 Progress { position: self.roles.position, kl_coefficient: self.roles.kl_coefficient };
             self.checkpoints.write(self.done, |dir| {
                 trainer.save(&dir.join("trainer"))?;
+                if let Some(critic) = critic {
+                    critic.save(&dir.join("critic"))?;
+                }
                 progress.save(dir)
             })?;
             self.saved = Some(self.done);
@@ -279,6 +289,9 @@ fn take_up(roles: &mut Roles, checkpoints: &Checkpoints, console: &Console) -> R
         return Ok(0);
     };
     roles.trainer.load(&saved.path.join("trainer"))?;
+    if let Some(critic) = &mut roles.critic {
+        critic.load(&saved.path.join("critic"))?;
+    }
     let progress = Progress::load(&saved.path)?;
     (roles.position, roles.kl_coefficient) = (progress.position, progress.kl_coefficient);
     roles.probe.hand_over(&*roles.engine, &roles.trainer, roles.trainer.version())?;

@@ -2,9 +2,9 @@
 
 use crate::checkpoint::{Checkpoints, Saved, verify};
 use crate::setup::{LoadedModel, load_model};
-use crate::{RunError, directory, options};
+use crate::{RunError, directory, options, reward_model};
 use std::path::{Path, PathBuf};
-use whet_recipe::Recipe;
+use whet_recipe::{Recipe, Task};
 use whet_trainer::Trainer;
 
 /// A trained model and where it comes from.
@@ -13,10 +13,18 @@ pub struct SavedModel {
     pub recipe: Recipe,
     /// The model with the trained weights, adapters merged.
     pub model: LoadedModel,
-    /// The trainer, for what only it can export.
-    pub trainer: Trainer,
+    /// What training was going on with, for what only it can export.
+    pub trained: Trained,
     /// Steps behind the weights.
     pub step: u64,
+}
+
+/// What was trained.
+pub enum Trained {
+    /// A language model.
+    Policy(Box<Trainer>),
+    /// A reward model.
+    Scorer,
 }
 
 /// Whether `path` is a run directory, or a checkpoint in one.
@@ -31,13 +39,47 @@ pub fn load_saved(path: &Path) -> Result<SavedModel, RunError> {
         None => (path.to_owned(), latest(path)?),
     };
     let recipe = directory::recorded_recipe(&run)?;
+    let state = saved.path.join("trainer");
+    if recipe.task == Task::RewardModel {
+        let mut model = reward_model::load(&recipe)?;
+        let mut scorer = reward_model::value_model(&recipe, &mut model)?;
+        scorer.load(&state)?;
+        model.checkpoint.weights = scorer.weights().into_iter().collect();
+        return Ok(SavedModel { recipe, model, trained: Trained::Scorer, step: saved.step });
+    }
     let mut model = load_model(&recipe)?;
     let options = options::train(&recipe, model.kind, model.device);
     let weights = std::mem::take(&mut model.checkpoint.weights);
     let mut trainer = Trainer::new(&model.checkpoint.config, weights, options)?;
-    trainer.load(&saved.path.join("trainer"))?;
+    trainer.load(&state)?;
     model.checkpoint.weights = trainer.weights().into_iter().collect();
-    Ok(SavedModel { recipe, model, trainer, step: saved.step })
+    Ok(SavedModel { recipe, model, trained: Trained::Policy(Box::new(trainer)), step: saved.step })
+}
+
+impl SavedModel {
+    /// Writes the model in Hugging Face layout: a language model, or a sequence classifier with one label.
+    pub fn export(&self, output: &Path) -> Result<(), RunError> {
+        let checkpoint = &self.model.checkpoint;
+        match &self.trained {
+            Trained::Policy(_) => whet_model::save(output, &checkpoint.files, &checkpoint.weights)?,
+            Trained::Scorer => {
+                let padding = checkpoint.padding();
+                whet_model::save_scored(output, &checkpoint.files, &checkpoint.weights, padding)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the adapter alone, in PEFT's layout.
+    pub fn export_adapter(&self, output: &Path) -> Result<(), RunError> {
+        match &self.trained {
+            Trained::Policy(trainer) => Ok(trainer.export_adapter(output, &self.recipe.model.source)?),
+            Trained::Scorer => {
+                let reason = "a reward model's head belongs to no adapter: export the merged model instead";
+                Err(whet_trainer::TrainError::Options(reason.into()).into())
+            }
+        }
+    }
 }
 
 /// The run directory of `runs/x/checkpoints/step-000010`.

@@ -53,13 +53,44 @@ pub fn load_model(recipe: &Recipe) -> Result<LoadedModel, RunError> {
 
 /// Loads a model from a folder, a GGUF file or the hub.
 pub fn load_source(source: &str, dtype: Dtype, device: Device) -> Result<LoadedModel, RunError> {
+    load_with(whet_model::load, source, dtype, device)
+}
+
+/// The same for a scalar head, which a saved reward model brings along.
+pub fn load_scored(source: &str, dtype: Dtype, device: Device) -> Result<LoadedModel, RunError> {
+    load_with(whet_model::load_scored, source, dtype, device)
+}
+
+/// Refuses a model whose token ids mean something else than the trained model's.
+pub fn same_tokenizer(
+    role: &'static str,
+    name: &str,
+    ours: &Checkpoint,
+    theirs: &Checkpoint,
+) -> Result<(), RunError> {
+    let (a, b) = (&ours.tokenizer, &theirs.tokenizer);
+    let shown = |token: Option<String>| token.map_or("nothing".to_owned(), |t| format!("{t:?}"));
+    let other = |id: &u32| a.token(*id) != b.token(*id);
+    match (0..a.size().max(b.size()) as u32).find(other) {
+        None => Ok(()),
+        Some(id) => Err(RunError::OtherTokenizer {
+            role,
+            name: name.to_owned(),
+            difference: format!("token {id} is {} there and {} here", shown(b.token(id)), shown(a.token(id))),
+        }),
+    }
+}
+
+type Load = fn(&str, Kind, Device) -> Result<Checkpoint, whet_model::ModelError>;
+
+fn load_with(load: Load, source: &str, dtype: Dtype, device: Device) -> Result<LoadedModel, RunError> {
     let mut kind = options::kind(dtype, usize::MAX);
-    let mut checkpoint = whet_model::load(source, kind, device)?;
+    let mut checkpoint = load(source, kind, device)?;
     let weights = checkpoint.weights.values().map(tch::Tensor::numel).sum();
     if options::kind(dtype, weights) != kind {
         // A tiny model, left to us: reading it again in fp32 keeps what bf16 would have rounded.
         kind = options::kind(dtype, weights);
-        checkpoint = whet_model::load(source, kind, device)?;
+        checkpoint = load(source, kind, device)?;
     }
     Ok(LoadedModel { checkpoint, kind, device })
 }

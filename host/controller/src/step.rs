@@ -1,11 +1,13 @@
 //! One training step: gather ([`crate::gather`]), learn ([`crate::learn`]), hand over.
 
 use crate::RunError;
+use crate::critic::Critic;
 use crate::learn::Learnt;
 use crate::plugins::Plugins;
 use crate::prompt::Prompt;
 use crate::report::{Seconds, StepReport};
 use crate::sync::Probe;
+use crate::teacher::Teacher;
 use std::sync::Arc;
 use std::time::Instant;
 use whet_observe::Console;
@@ -23,6 +25,10 @@ pub struct Roles {
     pub engine: Box<dyn Engine>,
     /// Learns.
     pub trainer: Trainer,
+    /// Says what is to be expected, where advantages are read off that.
+    pub critic: Option<Critic>,
+    /// Says what another model would do.
+    pub teacher: Option<Teacher>,
     /// Scores, filters, weighs.
     pub plugins: Plugins,
     /// The clock of the plugins' deadlines stops with it.
@@ -47,7 +53,8 @@ impl Roles {
 
         console.phase("train", 1);
         let training = Instant::now();
-        let Learnt { advantages, losses, updates, numbers } = self.learn_from(&gathered.chosen(), console)?;
+        let Learnt { advantages, losses, updates, numbers } =
+            self.learn_from(step, &gathered.chosen(), console)?;
         let train = training.elapsed().as_secs_f64();
         let updated = updates.iter().any(|u| !u.skipped);
         let sync = match updated {

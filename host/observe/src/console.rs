@@ -4,7 +4,7 @@
 //! only where a terminal listens.
 
 use crate::step_line::short;
-use crate::{Alert, Comparison, Metrics, StepLine, comparison_table, step_line};
+use crate::{Alert, Comparison, Metrics, StepLine, TaskLine, comparison_table, step_line, task_line};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -76,6 +76,17 @@ impl Console {
         }
     }
 
+    /// A finished step in which nothing was sampled.
+    pub fn task_step(&self, line: &TaskLine<'_>, metrics: &Metrics) {
+        match self.mode {
+            ConsoleMode::Human => self.print(&task_line(line, self.colour)),
+            ConsoleMode::Json => {
+                self.print_json(json!({"event": "step", "step": line.step, "metrics": finite(metrics)}));
+            }
+            ConsoleMode::Quiet => {}
+        }
+    }
+
     /// A finished evaluation.
     pub fn evaluation(&self, step: u64, metrics: &Metrics) {
         let number = |name: &str| metrics.get(name).copied();
@@ -84,6 +95,11 @@ impl Console {
                 let mut text = format!("  eval after step {step}:");
                 if let Some(reward) = number("eval/reward") {
                     text.push_str(&format!("  reward {}", short(reward, 3)));
+                }
+                for name in ["loss", "perplexity", "margin"] {
+                    if let Some(value) = number(&format!("eval/{name}")) {
+                        text.push_str(&format!("  {name} {}", short(value, 3)));
+                    }
                 }
                 if let Some(accuracy) = number("eval/accuracy") {
                     text.push_str(&format!("  accuracy {accuracy:.3}"));

@@ -13,6 +13,7 @@ mod recorder;
 mod sparkline;
 mod statistics;
 mod step_line;
+mod task_line;
 mod tensorboard;
 mod trajectories;
 
@@ -30,5 +31,6 @@ pub use recorder::Recorder;
 pub use sparkline::sparkline;
 pub use statistics::{StepStatistics, says_nothing_found, tally_notes};
 pub use step_line::{StepLine, step_line};
+pub use task_line::{TaskLine, task_line};
 pub use tensorboard::{EventWriter, masked_crc32c};
 pub use trajectories::{OutcomeKind, SampleRecord, TrajectoryWriter};

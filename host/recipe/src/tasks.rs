@@ -191,6 +191,13 @@ pub(crate) fn check(recipe: &Recipe, report: &mut impl FnMut(&str, String, Strin
             "write it as `endpoint = \"http://localhost:8000/v1\"`",
         );
     }
+    if teacher.endpoint.is_some() && recipe.rollout.temperature != 1.0 && recipe.rollout.temperature != 0.0 {
+        refuse(
+            "teacher.endpoint",
+            "a server tells log-probabilities at temperature 1, which are not those of `rollout.temperature`",
+            "write `temperature = 1.0` in [rollout], or load the teacher here with `source`",
+        );
+    }
     let distils = matches!(estimator, Estimator::Distillation { .. });
     let Some(loss) = &teacher.loss else {
         if !distils {

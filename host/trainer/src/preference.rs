@@ -52,7 +52,7 @@ pub struct PreferenceMetrics {
 
 impl PreferenceMetrics {
     /// Adds one pair's numbers, as its part of `pairs`.
-    pub(crate) fn add(&mut self, loss: f64, chosen: f64, rejected: f64, pairs: usize) {
+    pub fn add(&mut self, loss: f64, chosen: f64, rejected: f64, pairs: usize) {
         let part = 1.0 / pairs as f64;
         self.loss += loss * part;
         self.accuracy += part * if chosen == rejected { 0.5 } else { f64::from(u8::from(chosen > rejected)) };
@@ -60,6 +60,32 @@ impl PreferenceMetrics {
         self.chosen += chosen * part;
         self.rejected += rejected * part;
         self.pairs += 1;
+    }
+}
+
+impl PreferenceLoss {
+    /// The numbers of pairs whose log-probabilities are known, without a gradient.
+    ///
+    /// * `policy`, `reference`: one entry per pair
+    pub fn measure(
+        self,
+        pairs: &[Pair],
+        policy: &[PairLogProbs],
+        reference: &[PairLogProbs],
+    ) -> PreferenceMetrics {
+        let mut metrics = PreferenceMetrics::default();
+        for ((pair, policy), reference) in pairs.iter().zip(policy).zip(reference) {
+            let chosen = (policy.chosen - reference.chosen) * self.scale(&pair.chosen);
+            let rejected = (policy.rejected - reference.rejected) * self.scale(&pair.rejected);
+            let loss = self.value(chosen - rejected).0;
+            metrics.add(loss, self.beta() * chosen, self.beta() * rejected, pairs.len());
+        }
+        metrics
+    }
+
+    /// What the loss counts of a sequence's log-probability.
+    fn scale(self, sample: &TrainSample) -> f64 {
+        if self.per_token() { 1.0 / sample.trained().max(1) as f64 } else { 1.0 }
     }
 }
 
@@ -111,9 +137,7 @@ impl Trainer {
                 for (target, value) in layout.targets.iter().zip(to_list(log_probs)?) {
                     sums[target.sample] += value;
                 }
-                // What the loss counts of a sequence's log-probability, and its derivative by each token's.
-                let scale =
-                    |s: usize| if loss.per_token() { 1.0 / samples[s].trained().max(1) as f64 } else { 1.0 };
+                let scale = |s: usize| loss.scale(&samples[s]);
                 let mut slopes = vec![0.0; samples.len()];
                 for pair in part.clone() {
                     let (c, r) = (2 * pair, 2 * pair + 1);
