@@ -629,6 +629,7 @@ fn blank_responses_follow_nothing_in_either_mode() {
 fn what_cannot_be_told_is_neither() {
     for (id, kwargs, response) in [
         ("words:start_verb", json!({}), "Water boils at 100 degrees."),
+        ("words:start_verb", json!({}), "Title: a day at sea"),
         ("language:response_language", json!({"language": "pt"}), "Hamburg"),
         ("words:odd_even_syllables", json!({}), "größer"),
         ("words:consonants", json!({}), "мир"),

@@ -97,7 +97,10 @@ fn start_verb(_: &Args) -> Result<Check, String> {
     Ok(Box::new(|text, _| {
         let mut first = terms(text);
         let Some(word) = first.next() else { return Finding::NotFollowed("no words".into()) };
-        match english::begins_with_verb(word, first.next()) {
+        // What stands behind a colon or a comma (`Title: a …`) says nothing of the word before it.
+        let behind = text.split_once(word).map_or("", |(_, behind)| behind);
+        let next = first.next().filter(|_| behind.starts_with([' ', '\n', '*', '_']));
+        match english::begins_with_verb(word, next) {
             Verb::Yes => Finding::Followed,
             Verb::No => Finding::NotFollowed(format!("\"{word}\" is no verb")),
             Verb::Perhaps => Finding::Undecided(format!("\"{word}\" may be a noun or a verb here")),
