@@ -5,7 +5,7 @@ use crate::word::words;
 use serde_json::Value;
 
 /// Names of fields that hold a verdict, the more decisive first.
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 34] = [
     "final_verdict",
     "verdict",
     "final_judgement",
@@ -34,6 +34,12 @@ const FIELDS: [&str; 28] = [
     "winner",
     "choice",
     "result",
+    "criteria_met",
+    "is_valid",
+    "is_match",
+    "match",
+    "answer_correct",
+    "satisfied",
 ];
 /// Objects that are tried, so that a reply of braces costs little.
 const TRIES: usize = 200;

@@ -22,7 +22,7 @@ use crate::scale::{Read, Scale, Verdict};
 use crate::word::{Word, is_end, is_number, without_marks, words};
 
 /// Words that announce a verdict; the first ones do even where nothing of the scale follows.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "verdict",
     "judgement",
     "judgment",
@@ -46,6 +46,7 @@ const KEYS: [&str; 24] = [
     "choice",
     "winner",
     "overall",
+    "total",
     "preference",
 ];
 const STRICT: usize = 7;
@@ -62,8 +63,30 @@ const QUESTIONS: [&str; 9] = [
     "is_equivalent",
 ];
 /// Between the key and its verdict: signs that announce, and words that do when they follow the key.
-const SIGNS: [&str; 8] = [":", "=", "→", "⇒", "->", "：", "–", "—"];
+const SIGNS: [&str; 8] = [":", "=", "→", "⇒", "|", "：", "–", "—"];
 const VERBS: [&str; 6] = ["is", "was", "of", "as", "be", "would"];
+/// What may stand between a key and its colon.
+const BETWEEN: [&str; 19] = [
+    "out",
+    "of",
+    "on",
+    "a",
+    "the",
+    "scale",
+    "from",
+    "to",
+    "between",
+    "and",
+    "for",
+    "this",
+    "response",
+    "answer",
+    "overall",
+    "final",
+    "points",
+    "quality",
+    "candidate",
+];
 const FILLERS: [&str; 14] = [
     "a",
     "an",
@@ -170,49 +193,66 @@ pub fn verdict(reply: &str, scale: &Scale) -> Result<Verdict, &'static str> {
     }
 }
 
-/// `Verdict: X`, `the final grade is X`, and a heading with X on the line below.
+/// `Verdict: X`, `the final grade is X`, `Score (0-10): X`, and a heading with X on the line below.
 fn announced(reply: &str, all: &[Word<'_>], scale: &Scale) -> Vec<Found> {
     let mut found = Vec::new();
     for (i, word) in all.iter().enumerate() {
         let key = KEYS.iter().position(|key| word.is(key));
+        let strict = key.is_some_and(|key| key < STRICT);
+        let last = word.is("final") || word.is("overall") || word.is("total");
         let question = word.is_one_of(&QUESTIONS) && matches!(scale, Scale::Auto | Scale::Binary);
-        if key.is_none() && !question {
+        // `Answer: 7` is the answer, not its score.
+        if !(strict || last || question || key.is_some() && scale.most().is_none()) {
             continue;
         }
         let next = all.get(i + 1);
-        let sign = next.is_some_and(|n| SIGNS.contains(&n.text) || n.text == "-");
+        let is_sign = |w: &Word<'_>| SIGNS.contains(&w.text) || w.text == "-";
+        let sign = next.is_some_and(is_sign);
         // `the answer is correct` is prose, which comes later.
-        let verb = key.is_some_and(|key| key < STRICT)
-            && next.is_some_and(|n| n.is_one_of(&VERBS))
-            && decides(&all[..i]);
+        let verb = strict && next.is_some_and(|n| n.is_one_of(&VERBS)) && decides(&all[..i]);
         let heading = next.is_none_or(|n| n.text == "\n") && starts_line(all, i);
-        if !(sign || verb || heading) {
-            continue;
+        let (mut from, mut read) = (i, Read::Nothing);
+        if sign || verb || heading {
+            let skipped = all[i + 1..].iter().take_while(|w| is_sign(w) || w.is_one_of(&VERBS));
+            from = i + 1 + skipped.count();
+            // The value may stand on the line below its announcement.
+            if sign || heading {
+                from += all[from..].iter().take_while(|w| w.text == "\n").count();
+            }
+            read = value(&all[from..], scale, question, decorated(reply, all.get(from)));
         }
-        let skipped = all[i + 1..]
-            .iter()
-            .take_while(|w| SIGNS.contains(&w.text) || w.text == "-" || w.is_one_of(&VERBS));
-        let mut from = i + 1 + skipped.count();
-        // The value may stand on the line below its announcement.
-        if sign || heading {
-            from += all[from..].iter().take_while(|w| w.text == "\n").count();
+        if strict
+            && !sign
+            && let Some(colon) = far_sign(&all[i + 1..])
+        {
+            let behind = i + 1 + colon + 1;
+            let further = value(&all[behind..], scale, false, decorated(reply, all.get(behind)));
+            if matches!(further, Read::Verdict(..)) {
+                (from, read) = (behind, further);
+            }
         }
-        let decorated = decorated(reply, all.get(from));
-        let read = value(&all[from..], scale, question, decorated);
-        let strict = sign && key.is_some_and(|key| key < STRICT);
         let verdict = match read {
             Read::Verdict(verdict, _) => Some(verdict),
             Read::Unclear if sign => None,
-            Read::Nothing if strict => None,
+            Read::Nothing if strict && sign => None,
             _ => continue,
         };
-        let is_final = word.is("final")
-            || word.is("overall")
-            || all[..i].iter().rev().take(2).any(|w| w.is_one_of(&["final", "overall", "total"]));
-        let rank = 1 + u8::from(is_final) * 2 + u8::from(decorated);
+        let before = all[..i].iter().rev().take(2).any(|w| w.is_one_of(&["final", "overall", "total"]));
+        let rank = match strict || last {
+            true => 1 + u8::from(last || before) * 2 + u8::from(decorated(reply, all.get(from))),
+            false => u8::from(question || decorated(reply, all.get(from))),
+        };
         found.push(Found { at: word.at, rank, verdict });
     }
     found
+}
+
+/// The colon of `Score for this response (0 to 10):`.
+fn far_sign(words: &[Word<'_>]) -> Option<usize> {
+    let between =
+        |w: &Word<'_>| is_number(w) || w.is_one_of(&BETWEEN) || matches!(w.text, "-" | "–" | "/" | "~" | ",");
+    let skipped = words.iter().take(12).take_while(|w| between(w)).count();
+    (skipped > 0 && words.get(skipped).is_some_and(|w| matches!(w.text, ":" | "="))).then_some(skipped)
 }
 
 /// Whether the sentence that ends with these words, so far, neither asks nor gives up.
