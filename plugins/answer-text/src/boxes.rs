@@ -21,7 +21,8 @@ pub fn boxes(text: &str) -> Vec<Boxed<'_>> {
         let start = from + i;
         let name = if text[start..].starts_with("\\boxed") { 6 } else { 5 };
         let rest = &text[start + name..];
-        let trimmed = rest.trim_start_matches([' ', '\t']);
+        let blanks = rest.trim_start();
+        let trimmed = if blanks.starts_with('{') { blanks } else { rest.trim_start_matches([' ', '\t']) };
         let offset = start + name + rest.len() - trimmed.len();
         from = start + name;
         if let Some(inside) = trimmed.strip_prefix('{') {

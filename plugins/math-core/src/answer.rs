@@ -65,8 +65,15 @@ impl Answer {
 
     /// The bare text without braces, where they group nothing.
     fn unbraced(&self) -> String {
-        let grouping = self.bare.contains(['\\', '^', '_']);
-        if grouping { self.bare.clone() } else { self.bare.replace(['{', '}'], "") }
+        if !self.bare.contains(['\\', '^', '_']) {
+            return self.bare.replace(['{', '}'], "");
+        }
+        // `\pmod{7}` and `\pmod 7`
+        let mut out = self.bare.clone();
+        for digit in '0'..='9' {
+            out = out.replace(&format!("mod{{{digit}}}"), &format!("mod{digit}"));
+        }
+        out
     }
 
     /// Whether two answers are the same.
@@ -105,6 +112,10 @@ fn undressed(text: &str) -> String {
     loop {
         let before = text;
         text = text.trim();
+        // `5\ ` has lost its blank.
+        if text.len() - text.trim_end_matches('\\').len() == 1 {
+            text = &text[..text.len() - 1];
+        }
         if !text.ends_with("\\.") {
             text = text.trim_end_matches(['.', ',', ';', ':']).trim_end();
         }
@@ -144,6 +155,23 @@ fn undressed(text: &str) -> String {
         }
         previous = c;
     }
+    out
+}
+
+/// The text without blanks, but for one between digits that are no group of thousands: `4 2` is not 42.
+fn without_blanks(text: &str) -> String {
+    let is_blank = |c: char| c.is_whitespace() || c == '~';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_blank) {
+        out.push_str(&rest[..at]);
+        rest = rest[at..].trim_start_matches(is_blank);
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        if out.ends_with(|c: char| c.is_ascii_digit()) && digits > 0 && digits != 3 {
+            out.push(' ');
+        }
+    }
+    out.push_str(rest);
     out
 }
 
@@ -190,7 +218,7 @@ fn bare(text: &str) -> String {
     let out = out.replace("\\,", "").replace("\\;", "").replace("\\!", "").replace("\\ ", "");
     let out = out.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").replace('−', "-");
     let word = |s: &str| !s.contains(['\\', '^', '_', '{']) || s.starts_with('{') && s.ends_with('}');
-    let mut out: String = out.chars().filter(|c| !c.is_whitespace() && *c != '~').collect();
+    let mut out = without_blanks(&out);
     while word(&out)
         && out.starts_with('{')
         && out.ends_with('}')

@@ -146,6 +146,10 @@ pub fn same(work: &Work, a: &Value, b: &Value) -> bool {
                 .collect();
             ranges.is_some_and(|ranges| unordered(work, &ranges, ys))
         }
+        // `\frac12 \text{ or } 0.5` is one value.
+        (Value::List(xs), other @ Value::Scalar(..)) | (other @ Value::Scalar(..), Value::List(xs)) => {
+            matches!(&distinct(work, xs)[..], [one] if same(work, one, other))
+        }
         (Value::Set(xs), other) | (other, Value::Set(xs)) => {
             matches!(&xs[..], [one] if same(work, one, other))
         }

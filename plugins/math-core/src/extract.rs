@@ -90,6 +90,9 @@ fn hashes(text: &str) -> Option<Found> {
         // A Markdown heading of words is no answer.
         let heading = line.trim_start_matches(['*', ' ']).starts_with(|c: char| c.is_alphabetic());
         if heading && !Answer::of(line).is_some_and(|a| a.is_formula()) {
+            if let Some(found) = answer_line(line) {
+                return Some(found);
+            }
             end = at;
             continue;
         }
@@ -142,6 +145,13 @@ fn behind_marker(rest: &str, is_heading: bool) -> Option<usize> {
         at += rest[at..].chars().next().map_or(0, char::len_utf8);
         return Some(at + skip(&rest[at..]));
     }
+    // `**Answer** 6`
+    if is_heading && at > 0 && rest[..at].contains("**") && !rest[at..].starts_with("is ") {
+        return Some(at);
+    }
+    if let Some(tail) = rest.strip_prefix("s are ") {
+        return Some(rest.len() - tail.len());
+    }
     let is = if let Some(tail) = rest[at..].strip_prefix("is") {
         tail.starts_with([' ', ':', '\n', '*', '$', '\t']).then_some(at + 2)
     } else {
@@ -166,6 +176,31 @@ fn value_of(line: &str) -> Found {
     }
     let whole =
         line.trim().trim_end_matches("\\]").trim_matches(|c: char| matches!(c, '*' | '`' | ' ')).trim();
+    // `therefore 5`, `approximately 5`
+    const HEDGES: &[&str] = &[
+        "therefore",
+        "thus",
+        "hence",
+        "then",
+        "simply",
+        "just",
+        "exactly",
+        "approximately",
+        "about",
+        "roughly",
+        "equal to",
+        "indeed",
+        "clearly",
+        "actually",
+        "given by",
+    ];
+    let mut whole = whole;
+    while let Some(hedge) = HEDGES.iter().find(|h| {
+        whole.get(..h.len()).is_some_and(|start| start.eq_ignore_ascii_case(h))
+            && whole[h.len()..].starts_with([' ', ',', ':'])
+    }) {
+        whole = whole[hedge.len()..].trim_start_matches([' ', ',', ':']);
+    }
     let readable = |text: &str| Answer::of(text).is_some_and(|a| a.is_formula());
     // `$5$, as required.`
     if let [one] = spans(whole)[..]
@@ -193,7 +228,14 @@ fn value_of(line: &str) -> Found {
     if let Some(i) = whole.rfind(" is ") {
         candidates.push(&whole[i + 4..]);
     }
-    Ok(candidates.into_iter().find(|c| readable(c)).unwrap_or(whole).trim().to_owned())
+    if let Some(found) = candidates.into_iter().find(|c| readable(c)) {
+        return Ok(found.trim().to_owned());
+    }
+    // `There are 15 ways.`
+    match closing_formula(whole) {
+        Ok(found) if readable(&found) && found.contains(|c: char| c.is_ascii_digit()) => Ok(found),
+        _ => Ok(whole.to_owned()),
+    }
 }
 
 /// Formulas between dollars or brackets.
@@ -275,11 +317,33 @@ fn last_number(text: &str) -> Option<&str> {
         start
     };
     let mut start = run(last + 1);
+    // `1{,}000`, `1\,000`, `1.5e3`
+    let digit_before = |i: usize| i > 0 && bytes[i - 1].is_ascii_digit();
+    loop {
+        let head = &text[..start];
+        let grouped = ["{,}", "\\,", "\\!", "\u{202f}", "\u{2009}"].iter().find_map(|s| head.strip_suffix(s));
+        let power = head.strip_suffix(['-', '+']).unwrap_or(head).strip_suffix(['e', 'E']);
+        match grouped.or(power).map(str::len).filter(|end| digit_before(*end)) {
+            Some(end) => start = run(end),
+            None => break,
+        }
+    }
+    while text[start..].starts_with("..") || text[start..].starts_with(".,") {
+        start += 1;
+    }
+    if start > 0 && bytes[start - 1] == b'.' && bytes[start] == b'.' {
+        start += 1;
+    }
     let slash = text[..start].trim_end();
     if let Some(above) = slash.strip_suffix('/')
         && above.trim_end().ends_with(|c: char| c.is_ascii_digit())
     {
         start = run(above.trim_end().len());
+        // `2 1/2`
+        let whole = text[..start].strip_suffix(' ').filter(|h| h.ends_with(|c: char| c.is_ascii_digit()));
+        if let Some(whole) = whole.filter(|h| !h[run(h.len())..].contains(['.', ','])) {
+            start = run(whole.len());
+        }
     }
     let mut end = last + 1;
     if text[end..].trim_start().starts_with('%') || text[end..].trim_start().starts_with("\\%") {

@@ -36,6 +36,7 @@ pub fn lex(text: &str, thousands: bool) -> Option<Lexed> {
         grouping: thousands,
         grouped: false,
         nested: 0,
+        lines: false,
     };
     if text.len() > MAX_LENGTH {
         return None;
@@ -53,6 +54,8 @@ struct Lexer<'t> {
     grouping: bool,
     grouped: bool,
     nested: u32,
+    /// Within lines that are aligned: a row's end separates, an alignment mark is nothing.
+    lines: bool,
 }
 
 impl<'t> Lexer<'t> {
@@ -104,6 +107,7 @@ impl<'t> Lexer<'t> {
                     self.depth -= 1;
                     self.push(Token::Mark(c));
                 }
+                '&' if self.lines => {}
                 '+' | '/' | '^' | '_' | '!' | '{' | '}' | '|' | ',' | ';' | ':' | '%' | '°' | '\'' | '&' => {
                     self.push(Token::Mark(c));
                 }

@@ -82,6 +82,13 @@ fn clause(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     if sides.len() == 1 {
         return plus_minus(tokens, depth);
     }
+    // `= 5` and `\approx 5` say 5.
+    if let [first, only] = sides[..]
+        && first.is_empty()
+        && relation(&tokens[0].token) == Some(Relation::Equal)
+    {
+        return plus_minus(only, depth);
+    }
     let mut relations = Vec::new();
     let mut at = 0;
     for part in &sides[..sides.len() - 1] {

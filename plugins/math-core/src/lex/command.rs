@@ -115,6 +115,7 @@ impl Lexer<'_> {
                 '%' => self.push(Token::Mark('%')),
                 '$' => self.push(Token::Words("$".into())),
                 '|' => self.push(Token::Mark('|')),
+                '\\' if self.lines => self.push(Token::Separator),
                 '\\' => self.push(Token::Row),
                 ',' | ';' | ':' | '!' | ' ' | '>' => self.spaced = true,
                 '(' | ')' | '[' | ']' => {}
@@ -158,6 +159,10 @@ impl Lexer<'_> {
                     "angle" => "angle",
                     _ => "triangle",
                 }));
+            }
+            "color" | "textcolor" => {
+                let inside = self.rest().strip_prefix('{')?;
+                self.at += closing_brace(inside)? + 2;
             }
             "cdot" | "times" | "ast" => self.push(Token::Mark('*')),
             "div" => self.push(Token::Mark('/')),
@@ -215,7 +220,10 @@ impl Lexer<'_> {
                 let close = inside.find('}')?;
                 let environment = &inside[..close];
                 self.at += close + 2;
-                if name == "end" {
+                if let "aligned" | "align" | "align*" | "gathered" | "split" = environment {
+                    // Lines of their own.
+                    self.lines = name == "begin";
+                } else if name == "end" {
                     self.depth -= 1;
                     self.push(Token::End);
                 } else if let "pmatrix" | "bmatrix" | "matrix" | "smallmatrix" | "Bmatrix" | "vmatrix"
@@ -299,6 +307,7 @@ impl Lexer<'_> {
                 grouping: self.grouping,
                 grouped: self.grouped,
                 nested: self.nested + 1,
+                lines: self.lines,
             };
             let done = inner.run();
             let balanced = inner.depth == self.depth;
