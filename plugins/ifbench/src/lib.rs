@@ -56,3 +56,29 @@ impl Reward for Ifbench {
 }
 
 reward!(Ifbench: Configured);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use whet_plugin::testing::{configured, group};
+
+    fn score(config: &str, metadata: &str, response: &str) -> Outcome {
+        let plugin: Ifbench = configured(config).unwrap();
+        let mut group = group(None, &[response]);
+        group.metadata = metadata.to_owned();
+        plugin.score(&group).remove(0)
+    }
+
+    fn components(outcome: Outcome) -> Vec<(String, f64)> {
+        let Outcome::Scored(grade) = outcome else { panic!("{outcome:?}") };
+        grade.components.into_iter().map(|c| (c.name, c.value)).collect()
+    }
+
+    #[test]
+    fn the_peers_rules_have_its_name() {
+        let row = r#"{"instruction_id": "keywords:existence", "kwargs": {"keywords": ["art"]}}"#;
+        assert_eq!(components(score("{}", row, "We start."))[0].1, 0.0);
+        assert_eq!(components(score(r#"{"compat": "allenai"}"#, row, "We start."))[0].1, 1.0);
+        assert!(configured::<Ifbench>(r#"{"compat": "other"}"#).is_err());
+    }
+}

@@ -4,6 +4,7 @@
 //! function words of their own, else by trigrams (`whatlang`). A verdict says whether it is sure: a few
 //! words may belong to several languages.
 
+use std::collections::HashMap;
 use whatlang::{Detector, Lang};
 
 /// A language, and whether there is no doubt.
@@ -17,6 +18,8 @@ pub struct Known {
 
 /// The first letters of blocks whose script means one language.
 const SCRIPTS: &[(u32, u32, &str)] = &[
+    (0x0041, 0x024F, "latin"),
+    (0x1E00, 0x1EFF, "latin"),
     (0x0370, 0x03FF, "el"),
     (0x1F00, 0x1FFF, "el"),
     (0x0530, 0x058F, "hy"),
@@ -49,8 +52,6 @@ const SCRIPTS: &[(u32, u32, &str)] = &[
     (0x1100, 0x11FF, "ko"),
     (0x3130, 0x318F, "ko"),
     (0xAC00, 0xD7AF, "ko"),
-    (0x0041, 0x024F, "latin"),
-    (0x1E00, 0x1EFF, "latin"),
 ];
 
 /// Frequent words that hardly occur in the other languages of the list.
@@ -164,21 +165,29 @@ pub fn is_in(text: &str, wanted: &str) -> Written {
     }
     let apart = known.sure || script_of(known.code) != script_of(wanted) || {
         // None of its frequent words is there, and one of the other language's is.
-        let lower = text.to_lowercase();
-        function_words(wanted).is_some() && hits(&lower, wanted) == 0 && hits(&lower, known.code) > 0
+        let counts = hits(&text.to_lowercase());
+        let of =
+            |code: &str| FUNCTION_WORDS.iter().position(|(known, _)| *known == code).map(|at| counts[at]);
+        of(wanted) == Some(0) && of(known.code).is_some_and(|count| count > 0)
     };
     if apart { Written::No(Some(known.code)) } else { Written::Perhaps(known.code) }
 }
 
-fn function_words(code: &str) -> Option<&'static str> {
-    FUNCTION_WORDS.iter().find(|(known, _)| *known == code).map(|(_, words)| *words)
-}
-
-/// How many of the first words are frequent ones of the language.
-fn hits(lower: &str, code: &str) -> usize {
-    let list = function_words(code).unwrap_or("");
-    let is_frequent = |word: &&str| list.split_whitespace().any(|known| known == *word);
-    crate::text::terms(lower).take(400).filter(is_frequent).count()
+/// How many of the first words are frequent ones of each language in the list, in its order.
+fn hits(lower: &str) -> [usize; FUNCTION_WORDS.len()] {
+    let mut languages: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, (_, words)) in FUNCTION_WORDS.iter().enumerate() {
+        for word in words.split_whitespace() {
+            languages.entry(word).or_default().push(at);
+        }
+    }
+    let mut counts = [0; FUNCTION_WORDS.len()];
+    for word in crate::text::terms(lower).take(400) {
+        for &at in languages.get(word).into_iter().flatten() {
+            counts[at] += 1;
+        }
+    }
+    counts
 }
 
 /// Whether texts in the language of this code can be told.
@@ -232,7 +241,7 @@ fn latin(text: &str) -> Option<Known> {
     }
     let words = crate::text::terms(&lower).take(400).count();
     let mut hits: Vec<(&'static str, usize)> =
-        FUNCTION_WORDS.iter().map(|(code, _)| (*code, hits(&lower, code))).collect();
+        FUNCTION_WORDS.iter().map(|(code, _)| *code).zip(hits(&lower)).collect();
     hits.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let ((best, most), (_, second)) = (hits[0], hits[1]);
     let by_words = Known { code: best, sure: most >= 2 && most >= second * 2 && most * 8 >= words };
