@@ -4,6 +4,7 @@
 mod bad_input;
 mod data;
 mod dynamic;
+mod examples;
 mod golden;
 mod gpu;
 mod gradients;
@@ -14,7 +15,7 @@ mod plugin_cli;
 mod recipes;
 mod resume;
 mod rollout;
-mod tasks;
 mod score;
+mod tasks;
 mod train;
 mod whet;

@@ -26,7 +26,10 @@ fn a_runs_samples_get_the_scores_that_they_have() {
     assert_eq!((code, &said["samples"], &said["files"]), (Some(0), &json!(64), &json!(2)), "{said}");
     assert_eq!((&said["different"], &said["nondeterministic"]), (&json!(0), &json!(0)));
     let text = whet::succeed(dir.path(), &["score", "run"]);
-    assert!(text.contains("64 samples in 2 files") && text.contains("as stored, the same both times"), "{text}");
+    assert!(
+        text.contains("64 samples in 2 files") && text.contains("as stored, the same both times"),
+        "{text}"
+    );
     // Evaluations were answered at another temperature and are scored by the same rewards.
     let (code, said) = score(dir.path(), &["run", "--evals"]);
     assert_eq!((code, &said["samples"]), (Some(0), &json!(12)), "6 answers before and 6 after");
@@ -118,7 +121,10 @@ fn what_cannot_be_scored_is_told_with_a_remedy() {
     fs::create_dir(dir.path().join("empty")).unwrap();
     let cases: [(&[&str], &[&str]); 4] = [
         (&["other.jsonl"], &["do not belong to one run", "--plugin"]),
-        (&["other.jsonl", "--plugin", "length", "--config", "{\"target\": 3}"], &["other.jsonl:1", "missing field"]),
+        (
+            &["other.jsonl", "--plugin", "length", "--config", "{\"target\": 3}"],
+            &["other.jsonl:1", "missing field"],
+        ),
         (&["empty", "--plugin", "length"], &["holds no samples", ".jsonl"]),
         (&["run", "--grant", "random"], &["--plugin", "leave them out"]),
     ];
