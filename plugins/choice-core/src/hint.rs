@@ -2,7 +2,7 @@
 
 use crate::Letters;
 use crate::reader::{Reader, ends_sentence};
-use crate::token::Kind;
+use crate::token::{Kind, Token};
 use crate::vocabulary::{CONCLUSION, DENIAL, OPTION};
 
 impl Reader<'_, '_> {
@@ -59,12 +59,7 @@ impl Reader<'_, '_> {
         let named = lead(1).is_some_and(|t| t.is_in(OPTION) || t.is_in(&["letter"]));
         // Words before `option`, `the`, `:`.
         let mut back = open;
-        while back > start
-            && (self.tokens[back - 1].is_in(OPTION)
-                || self.tokens[back - 1].is_in(&["the", "letter", "must", "be", "only", "clearly"])
-                || self.tokens[back - 1].is(':')
-                || self.tokens[back - 1].is('→'))
-        {
+        while back > start && self.is_light(&self.tokens[back - 1]) {
             back -= 1;
         }
         let arrow = open > start && self.tokens[open - 1].is('→');
@@ -93,7 +88,15 @@ impl Reader<'_, '_> {
         // `B.` at the head of a line is a label of what follows.
         let label = next.is_some_and(|t| t.is('.'))
             && self.tokens.get(behind + 1).is_some_and(|t| t.kind != Kind::Break);
-        let alone = open == start && settled && !label || closed && settled && self.only_bracketed(start);
+        // `Probably B.`
+        let adverbs = back == start && back < open && self.tokens[back].text.ends_with("ly");
+        let remains = next.is_some_and(|t| t.is_in(&["remains"]))
+            && self.tokens.get(behind + 1).is_none_or(ends_sentence)
+            || next.is_some_and(|t| t.is_in(&["it"]))
+                && self.tokens.get(behind + 1).is_some_and(|t| t.is_in(&["is"]));
+        let alone = remains
+            || (open == start || adverbs) && settled && !label
+            || closed && settled && self.only_bracketed(start);
         if concludes && (settled || closed) || alone {
             Some((Hint::Conclusion(letters), behind))
         } else if named {
@@ -101,6 +104,15 @@ impl Reader<'_, '_> {
         } else {
             None
         }
+    }
+
+    /// Words and marks that may stand between a lead and its letter.
+    fn is_light(&self, token: &Token) -> bool {
+        let adverb = token.kind == Kind::Word && token.text.ends_with("ly");
+        adverb
+            || token.is_in(OPTION)
+            || token.is_in(&["the", "letter", "must", "be", "should", "would", "only"])
+            || [':', '→', ','].iter().any(|c| token.is(*c))
     }
 
     /// Whether the sentence from `start` is the last one and has one letter in brackets.

@@ -3,7 +3,7 @@
 use crate::Letters;
 use crate::reader::Reader;
 use crate::token::{Kind, Token};
-use crate::vocabulary::{ANSWER, DENIAL, FILLER, FOLLOWER, LINK, OPTION, VERB};
+use crate::vocabulary::{ANSWER, DENIAL, FILLER, FOLLOWER, HEADING, LINK, OPTION, VERB};
 
 impl Reader<'_, '_> {
     /// The last explicit statement.
@@ -21,6 +21,9 @@ impl Reader<'_, '_> {
                     text.or_else(|| self.designation(from, to))
                 }
                 Kind::Word if token.is_in(ANSWER) || token.is_in(OPTION) => self.announced(i),
+                Kind::Word if token.is_in(HEADING) && self.tokens.get(i + 1).is_some_and(|t| t.is(':')) => {
+                    self.announced(i)
+                }
                 Kind::Word => self.announced_in_chinese(i),
                 Kind::Letter => self.called_correct(i),
                 _ => None,
@@ -38,6 +41,9 @@ impl Reader<'_, '_> {
         let start = self.tokens[..end].iter().rposition(|t| t.kind == Kind::Break).map_or(0, |i| i + 1);
         let (from, to) = self.trimmed(start, end);
         let (letters, behind) = self.letters(from)?;
+        if self.tokens[from..to].iter().any(|t| t.kind == Kind::Open) {
+            return None;
+        }
         let alone = self.trimmed(behind, to);
         let alone = alone.0 >= alone.1;
         let capital = |i: usize| {
@@ -140,8 +146,9 @@ impl Reader<'_, '_> {
     /// `答案是B`, `故选：C`, `正确选项为D`.
     pub fn announced_in_chinese(&self, i: usize) -> Option<Letters> {
         let word = |j: usize, w: &str| self.tokens.get(j).is_some_and(|t| t.text == w);
-        let anchored =
-            word(i, "选") || word(i, "案") && i > 0 && word(i - 1, "答") || word(i, "項") || word(i, "项");
+        let colon = self.tokens.get(i + 1).is_some_and(|t| t.is(':'));
+        let answer = i > 0 && word(i - 1, "答") && (word(i, "案") || word(i, "え")) || word(i, "答") && colon;
+        let anchored = word(i, "选") || answer || word(i, "項") || word(i, "项");
         if !anchored || i > 0 && (word(i - 1, "不") || word(i - 1, "非")) {
             return None;
         }
@@ -153,7 +160,8 @@ impl Reader<'_, '_> {
                 return (!denied).then_some(letters);
             }
             let token = self.tokens.get(at)?;
-            let link = ["是", "为", "應", "应", "该", "选", "择", "項", "项"].contains(&token.text.as_str());
+            let link =
+                ["是", "为", "は", "應", "应", "该", "选", "择", "項", "项"].contains(&token.text.as_str());
             if !(link
                 || token.is(':')
                 || token.is('=')
@@ -178,9 +186,11 @@ impl Reader<'_, '_> {
         if place >= self.context.count || !(letter.is_ascii_uppercase() || named) || self.is_supposed(i) {
             return None;
         }
-        let joined = |t: &Token| t.is(',') || t.is('/') || t.is_in(&["and", "or", "not", "neither", "nor"]);
+        let joined = |t: &Token| t.is('/') || t.is_in(&["and", "or", "not", "neither", "nor"]);
         let lead = self.tokens[..i].iter().rev().find(|t| !(t.is('(') || t.is('[') || t.is_in(OPTION)));
-        if lead.is_some_and(joined) {
+        // `A, B is correct` speaks of two.
+        let listed = i >= 2 && self.tokens[i - 1].is(',') && self.tokens[i - 2].kind == Kind::Letter;
+        if listed || lead.is_some_and(joined) {
             return None;
         }
         let mut at = self.past_closers(i + 1);
@@ -193,7 +203,7 @@ impl Reader<'_, '_> {
             if token.is_in(DENIAL) || token.kind != Kind::Word {
                 return None;
             }
-            if token.is_in(&["correct", "right", "answer", "best"]) {
+            if token.is_in(&["correct", "right", "answer", "best", "better"]) {
                 let question = self.tokens[at..]
                     .iter()
                     .find(|t| matches!(t.kind, Kind::Break) || t.is('.') || t.is('?'));

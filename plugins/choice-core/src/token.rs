@@ -127,6 +127,17 @@ fn plain(text: &str, out: &mut String) {
                     out.push('_');
                 }
             }
+            // `<B>` around a letter is no markup.
+            '<' if lone_letter(behind).is_some() => {
+                out.push('(');
+                out.extend(behind.chars().next());
+                out.push(')');
+                rest = &behind[2..];
+            }
+            '=' | '-' if behind.starts_with('>') => {
+                out.push('→');
+                rest = &behind[1..];
+            }
             '<' => match html_tag(behind) {
                 Some(end) => {
                     out.push(' ');
@@ -188,6 +199,12 @@ fn command<'t>(text: &'t str, out: &mut String) -> &'t str {
         }
     }
     &text[end..]
+}
+
+/// The letter of `B>`.
+fn lone_letter(text: &str) -> Option<char> {
+    let letter = text.chars().next().filter(char::is_ascii_uppercase)?;
+    text[1..].starts_with('>').then_some(letter)
 }
 
 /// The length of `b>`, `/strong>`, `br/>`.
@@ -305,6 +322,7 @@ mod tests {
             ("<b>A</b>\n\nx < y", "<A> / <x> < <y>"),
             ("Ⓑ 𝐂", "( <B> ) <C>"),
             ("10^{-5}", "10^-5"),
+            ("<A> => B", "( <A> ) → <B>"),
         ] {
             assert_eq!(shape(text), expected, "{text}");
         }

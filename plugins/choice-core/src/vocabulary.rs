@@ -1,8 +1,28 @@
 //! Words by the part they play around an answer.
 
 /// Words that announce an answer.
-pub const ANSWER: &[&str] =
-    &["answer", "ans", "answers", "solution", "antwort", "respuesta", "réponse", "response"];
+pub const ANSWER: &[&str] = &[
+    "answer",
+    "ans",
+    "answers",
+    "solution",
+    "antwort",
+    "respuesta",
+    "réponse",
+    "response",
+    "answer's",
+    "ответ",
+    "정답",
+    "정답은",
+    "답",
+    "답은",
+    "jawaban",
+    "resposta",
+    "risposta",
+];
+
+/// Words that announce an answer where a colon follows.
+pub const HEADING: &[&str] = &["final", "correct", "conclusion", "verdict", "chosen"];
 
 /// Words for an option; they announce an answer when something links them to a letter.
 pub const OPTION: &[&str] = &["option", "choice", "selection", "pick", "alternative"];
@@ -220,6 +240,7 @@ pub const VERB: &[&str] = &[
     "requires",
     "corresponds",
     "represents",
+    "remains",
 ];
 
 /// Words that draw a conclusion.
