@@ -22,10 +22,11 @@ pub fn open_r1_is_formed(response: &str) -> bool {
 /// its `<|im_end|>` stand for alternatives.
 pub fn relax_is_formed(response: &str) -> bool {
     let response = response.trim();
-    if response.contains("im_end") || response.ends_with('>') {
+    let body = response.strip_prefix("<think>").unwrap_or(response);
+    // The opening tag is put before what lacks it, and so an empty response ends in `>`.
+    if body.is_empty() || body.contains("im_end") || body.ends_with('>') {
         return true;
     }
-    let body = response.strip_prefix("<think>").unwrap_or(response);
     let Some((reasoning, behind)) = body.split_once("</think>") else { return false };
     !reasoning.contains("<think>")
         && behind.strip_prefix("\n<answer>").is_some_and(|inside| inside.contains("</answer><"))
