@@ -1,20 +1,29 @@
-//! From a Rust plugin crate to a WebAssembly component: cargo, then wit-component in process.
+//! From a plugin project in Rust, Python, JavaScript or C to a WebAssembly component.
 //!
-//! Guests are built for `wasm32-unknown-unknown`, which has no WASI: what a plugin can do beyond
-//! computing is in its imports from `whet:plugin` and nowhere else. Where the target is not
-//! installed, std is built from the toolchain's own source. Nothing here knows what a plugin
-//! computes or how the host runs it.
+//! Guests have no WASI: what a plugin can do beyond computing is in its imports from `whet:plugin`
+//! and nowhere else. What a language needs beyond its own tool chain (`componentize-py`,
+//! `componentize-js`, Zig as the C compiler) is fetched once, in pinned versions, into the user's
+//! cache. Nothing here knows what a plugin computes or how the host runs it.
 
+mod built;
+mod c;
+mod contract;
 mod error;
+mod javascript;
+mod manifest;
+mod python;
+mod rust;
 mod toolchain;
+mod tools;
 
+pub use contract::{CAPABILITIES, Kind};
 pub use error::BuildError;
+pub use manifest::Manifest;
+pub use rust::encode;
 pub use toolchain::{TARGET, Toolchain};
 
-use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// A component that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,104 +36,86 @@ pub struct Built {
     pub size: u64,
 }
 
-/// Builds every plugin of the package or workspace in `dir` and writes `<out>/<name>.wasm`.
-///
-/// A plugin is a package with a library of type `cdylib`. The build goes to the project's own
-/// `target` folder (or `CARGO_TARGET_DIR`) and ignores `RUSTFLAGS`, which are meant for the host.
-///
-/// * `dir`: holds a `Cargo.toml`
-/// * `out`: where the components go; created if need be
-/// * `quiet`: cargo says nothing unless it fails
-pub fn build(dir: &Path, out: &Path, quiet: bool) -> Result<Vec<Built>, BuildError> {
-    if !dir.join("Cargo.toml").is_file() {
-        return Err(BuildError::NoManifest(dir.to_owned()));
-    }
-    let toolchain = Toolchain::find(dir)?;
-    let modules = compile(&toolchain, dir, quiet)?;
-    if modules.is_empty() {
-        return Err(BuildError::NoPlugin(dir.to_owned()));
-    }
-    std::fs::create_dir_all(out).map_err(|source| BuildError::Write { path: out.to_owned(), source })?;
-    modules
-        .into_iter()
-        .map(|(name, module)| {
-            let core =
-                std::fs::read(&module).map_err(|source| BuildError::Read { path: module.clone(), source })?;
-            let component = encode(&name, &core)?;
-            let path = out.join(format!("{name}.wasm"));
-            write_whole(&path, &component)?;
-            Ok(Built { name, path, size: component.len() as u64 })
-        })
-        .collect()
+/// The language of a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// A `Cargo.toml` with a `cdylib`, or a workspace of such.
+    Rust,
+    /// A `pyproject.toml` with `[tool.whet]`.
+    Python,
+    /// A `package.json` with `whet`.
+    JavaScript,
+    /// A `plugin.toml` with `[plugin]`.
+    C,
 }
 
-/// Makes a component of a core module that carries its world in a custom section.
-pub fn encode(name: &str, core: &[u8]) -> Result<Vec<u8>, BuildError> {
-    let encoded = wit_component::ComponentEncoder::default()
-        .validate(true)
-        .module(core)
-        .and_then(|encoder| encoder.encode());
-    encoded.map_err(|e| BuildError::Encode { name: name.to_owned(), cause: format!("{e:#}") })
-}
-
-/// Runs cargo and returns each plugin's name and core module.
-fn compile(toolchain: &Toolchain, dir: &Path, quiet: bool) -> Result<Vec<(String, PathBuf)>, BuildError> {
-    let mut command = Command::new(&toolchain.cargo);
-    command.current_dir(dir);
-    command.args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
-    if quiet {
-        command.arg("--quiet");
-    }
-    command.args(&toolchain.arguments);
-    // What is set for the host, or by a cargo that runs this program, is not meant for the guest.
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
-        command.env_remove(name);
-    }
-    command.envs(toolchain.environment.iter().map(|(k, v)| (k, v)));
-    command.stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output =
-        command.output().map_err(|source| BuildError::Run { program: toolchain.cargo.clone(), source })?;
-    if !output.status.success() {
-        return Err(BuildError::Cargo { dir: dir.to_owned() });
-    }
-    Ok(output.stdout.split(|&b| b == b'\n').filter_map(artifact).collect())
-}
-
-/// The plugin that one line of cargo's messages reports, if it does.
-fn artifact(line: &[u8]) -> Option<(String, PathBuf)> {
-    let message: Value = serde_json::from_slice(line).ok()?;
-    if message.get("reason")?.as_str()? != "compiler-artifact" {
-        return None;
-    }
-    let target = message.get("target")?;
-    let is_cdylib = target.get("kind")?.as_array()?.iter().any(|k| k.as_str() == Some("cdylib"));
-    let module = message
-        .get("filenames")?
-        .as_array()?
-        .iter()
-        .filter_map(Value::as_str)
-        .map(PathBuf::from)
-        .find(|f| f.extension().is_some_and(|e| e == "wasm"))?;
-    is_cdylib.then_some(())?;
-    Some((package_name(message.get("manifest_path")?.as_str()?, target.get("name")?.as_str()?), module))
-}
-
-/// The package's name as its manifest spells it: a library's name has `_` for `-`.
-fn package_name(manifest: &str, library: &str) -> String {
-    let text = std::fs::read_to_string(manifest).unwrap_or_default();
-    let mut in_package = false;
-    for line in text.lines().map(str::trim) {
-        if line.starts_with('[') {
-            in_package = line == "[package]";
-        } else if in_package
-            && let Some((key, value)) = line.split_once('=')
-            && key.trim() == "name"
-            && let Some(name) = value.trim().trim_start_matches('"').split('"').next()
-        {
-            return name.to_owned();
+impl Language {
+    /// The file that makes a folder a project of this language.
+    pub fn manifest(self) -> &'static str {
+        match self {
+            Language::Rust => "Cargo.toml",
+            Language::Python => "pyproject.toml",
+            Language::JavaScript => "package.json",
+            Language::C => "plugin.toml",
         }
     }
-    library.to_owned()
+
+    /// The language of the project in `dir`, by the manifest that it holds.
+    pub fn of(dir: &Path) -> Option<Language> {
+        let all = [Language::Rust, Language::Python, Language::JavaScript, Language::C];
+        all.into_iter().find(|language| dir.join(language.manifest()).is_file())
+    }
+}
+
+/// Builds every plugin of the project in `dir` and writes `<out>/<name>.wasm`.
+///
+/// A Rust workspace may hold projects of other languages in its folders: those are built too. Where
+/// neither a project nor its tools have changed, a component of Python, JavaScript or C is the one that
+/// was built before.
+///
+/// * `dir`: holds one of the manifests of [`Language`]
+/// * `out`: where the components go; created if need be
+/// * `quiet`: tools say nothing unless they fail
+pub fn build(dir: &Path, out: &Path, quiet: bool) -> Result<Vec<Built>, BuildError> {
+    let language = Language::of(dir).ok_or_else(|| BuildError::NoManifest(dir.to_owned()))?;
+    if language != Language::Rust {
+        return Ok(vec![build_one(language, dir, out, quiet)?]);
+    }
+    let mut built = rust::build(dir, out, quiet)?;
+    for (language, dir) in others_within(dir)? {
+        built.push(build_one(language, &dir, out, quiet)?);
+    }
+    if built.is_empty() {
+        return Err(BuildError::NoPlugin(dir.to_owned()));
+    }
+    Ok(built)
+}
+
+fn build_one(language: Language, dir: &Path, out: &Path, quiet: bool) -> Result<Built, BuildError> {
+    let manifest = Manifest::read(language, dir)?;
+    let component = match language {
+        Language::Python => python::component(&manifest, dir, quiet),
+        Language::JavaScript => javascript::component(&manifest, dir, quiet),
+        Language::C | Language::Rust => c::component(&manifest, dir, quiet),
+    }?;
+    std::fs::create_dir_all(out).map_err(|source| BuildError::Write { path: out.to_owned(), source })?;
+    let path = out.join(format!("{}.wasm", manifest.name));
+    write_whole(&path, &component)?;
+    Ok(Built { name: manifest.name, path, size: component.len() as u64 })
+}
+
+/// Projects of other languages in the folders of a Rust workspace, sorted.
+fn others_within(dir: &Path) -> Result<Vec<(Language, PathBuf)>, BuildError> {
+    let entries =
+        std::fs::read_dir(dir).map_err(|source| BuildError::Read { path: dir.to_owned(), source })?;
+    let mut found: Vec<(Language, PathBuf)> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter_map(|path| Some((Language::of(&path)?, path)))
+        .filter(|(language, path)| *language != Language::Rust && Manifest::read(*language, path).is_ok())
+        .collect();
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    Ok(found)
 }
 
 /// Writes beside the goal and renames, so that a reader never sees half a component.
@@ -148,25 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_a_world_is_refused_with_the_remedy() {
-        let empty_module = b"\0asm\x01\0\0\0";
-        let component = encode("x", empty_module);
-        // wit-component accepts a module that asks for nothing and offers nothing: the host's world check refuses it.
-        assert!(component.is_ok());
-        let error = encode("x", b"garbage").unwrap_err();
-        assert!(error.to_string().contains('x'), "{error}");
-    }
-
-    #[test]
-    fn only_wasm_libraries_are_plugins() {
-        let line = |kind: &str, file: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/none/Cargo.toml","target":{{"kind":["{kind}"],"name":"a_b"}},"filenames":["{file}"]}}"#
-            )
-        };
-        let plugin = artifact(line("cdylib", "/t/a_b.wasm").as_bytes());
-        assert_eq!(plugin, Some(("a_b".to_owned(), PathBuf::from("/t/a_b.wasm"))));
-        assert_eq!(artifact(line("lib", "/t/liba_b.rlib").as_bytes()), None);
-        assert_eq!(artifact(b"not json"), None);
+    fn the_manifest_says_the_language() {
+        let dir = std::env::temp_dir().join(format!("whet-language-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        assert_eq!(Language::of(&dir), None);
+        for language in [Language::C, Language::JavaScript, Language::Python, Language::Rust] {
+            std::fs::write(dir.join(language.manifest()), "").unwrap();
+            assert_eq!(Language::of(&dir), Some(language));
+        }
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

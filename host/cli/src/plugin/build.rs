@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Flags of `whet plugin build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// The project: a folder with a Cargo.toml.
+    /// The project: a folder with a Cargo.toml, pyproject.toml, package.json or plugin.toml.
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Where the component goes: a `.wasm` file, or a folder. Default: `dist` in the project.

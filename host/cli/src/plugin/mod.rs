@@ -36,7 +36,7 @@ pub struct PluginArguments {
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Make a plugin project that builds and passes its tests.
-    #[command(after_help = "Example:\n  whet plugin new my-reward --kind reward")]
+    #[command(after_help = "Example:\n  whet plugin new my-reward --kind reward --lang python")]
     New(new::NewArgs),
     /// Build the plugins of a project into WebAssembly components.
     #[command(after_help = "Example:\n  whet plugin build my-reward --output my-reward.wasm")]

@@ -14,6 +14,9 @@ pub struct NewArgs {
     /// What the plugin does.
     #[arg(long, value_enum, default_value_t = Kind::Reward)]
     kind: Kind,
+    /// What it is written in.
+    #[arg(long, value_enum, default_value_t = Lang::Rust)]
+    lang: Lang,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -26,13 +29,24 @@ enum Kind {
     Advantage,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Lang {
+    /// Small and fast.
+    Rust,
+    /// With CPython in the component.
+    Python,
+    /// JavaScript, with SpiderMonkey in the component.
+    Js,
+    /// Without a library to speak of.
+    C,
+}
+
 impl Kind {
-    /// The project's `src/lib.rs`.
-    fn source(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
-            Kind::Reward => include_str!("templates/reward.rs"),
-            Kind::Filter => include_str!("templates/filter.rs"),
-            Kind::Advantage => include_str!("templates/advantage.rs"),
+            Kind::Reward => "reward",
+            Kind::Filter => "filter",
+            Kind::Advantage => "advantage",
         }
     }
 
@@ -43,11 +57,147 @@ impl Kind {
             Kind::Advantage => "The reward less the mean of its group.",
         }
     }
+
+    /// The example's class, where a language needs its name.
+    fn class(self) -> &'static str {
+        match self {
+            Kind::Reward => "Contains",
+            Kind::Filter => "Complete",
+            Kind::Advantage => "Centred",
+        }
+    }
+}
+
+/// A file of a project: its path and its text.
+type ProjectFile = (&'static str, &'static str);
+
+impl Lang {
+    /// The project's files, manifest first.
+    fn files(self, kind: Kind) -> Vec<ProjectFile> {
+        match (self, kind) {
+            (Lang::Rust, kind) => {
+                let source = match kind {
+                    Kind::Reward => include_str!("templates/rust/reward.rs"),
+                    Kind::Filter => include_str!("templates/rust/filter.rs"),
+                    Kind::Advantage => include_str!("templates/rust/advantage.rs"),
+                };
+                vec![("Cargo.toml", include_str!("templates/rust/Cargo.toml.txt")), ("src/lib.rs", source)]
+            }
+            (Lang::Python, kind) => {
+                let (source, test) = match kind {
+                    Kind::Reward => (
+                        include_str!("templates/python/reward.py"),
+                        include_str!("templates/python/reward_test.py"),
+                    ),
+                    Kind::Filter => (
+                        include_str!("templates/python/filter.py"),
+                        include_str!("templates/python/filter_test.py"),
+                    ),
+                    Kind::Advantage => (
+                        include_str!("templates/python/advantage.py"),
+                        include_str!("templates/python/advantage_test.py"),
+                    ),
+                };
+                let manifest = include_str!("templates/python/pyproject.toml");
+                vec![("pyproject.toml", manifest), ("plugin.py", source), ("test_plugin.py", test)]
+            }
+            (Lang::Js, kind) => {
+                let (source, test) = match kind {
+                    Kind::Reward => (
+                        include_str!("templates/javascript/reward.js"),
+                        include_str!("templates/javascript/reward.test.js"),
+                    ),
+                    Kind::Filter => (
+                        include_str!("templates/javascript/filter.js"),
+                        include_str!("templates/javascript/filter.test.js"),
+                    ),
+                    Kind::Advantage => (
+                        include_str!("templates/javascript/advantage.js"),
+                        include_str!("templates/javascript/advantage.test.js"),
+                    ),
+                };
+                let manifest = include_str!("templates/javascript/package.json");
+                vec![("package.json", manifest), ("plugin.js", source), ("plugin.test.js", test)]
+            }
+            (Lang::C, kind) => {
+                let [source, logic, test] = match kind {
+                    Kind::Reward => [
+                        include_str!("templates/c/reward.c"),
+                        include_str!("templates/c/reward.h"),
+                        include_str!("templates/c/reward_test.c"),
+                    ],
+                    Kind::Filter => [
+                        include_str!("templates/c/filter.c"),
+                        include_str!("templates/c/filter.h"),
+                        include_str!("templates/c/filter_test.c"),
+                    ],
+                    Kind::Advantage => [
+                        include_str!("templates/c/advantage.c"),
+                        include_str!("templates/c/advantage.h"),
+                        include_str!("templates/c/advantage_test.c"),
+                    ],
+                };
+                let manifest = include_str!("templates/c/plugin.toml");
+                vec![
+                    ("plugin.toml", manifest),
+                    ("plugin.c", source),
+                    ("logic.h", logic),
+                    ("logic_test.c", test),
+                ]
+            }
+        }
+    }
+
+    /// How the project's own tests are run.
+    fn test_command(self) -> &'static str {
+        match self {
+            Lang::Rust => "cargo test",
+            Lang::Python => "pip install -e . && python3 -m unittest",
+            Lang::Js => "npm install && npm test",
+            Lang::C => "cc -o logic_test logic_test.c && ./logic_test",
+        }
+    }
+
+    fn ignored(self) -> &'static str {
+        match self {
+            Lang::Rust => "/target\n/dist\n",
+            Lang::Python => "/dist\n__pycache__/\n*.egg-info/\n/build\n",
+            Lang::Js => "/dist\n/node_modules\n",
+            Lang::C => "/dist\n/logic_test\n",
+        }
+    }
+
+    /// The SDK as the manifest names it: that of the checkout that this program was built in, else the
+    /// published one of this version.
+    fn dependency(self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let checkout = |folder: &str| {
+            let program = std::env::current_exe().ok()?.canonicalize().ok()?;
+            let sdk = |dir: &Path| dir.join("sdk").join(folder);
+            program.ancestors().map(sdk).find(|sdk| sdk.is_dir())
+        };
+        match self {
+            // A TOML literal string: backslashes stay as they are.
+            Lang::Rust => match checkout("rust") {
+                Some(sdk) => format!("{{ path = '{}' }}", sdk.display()),
+                None => format!("\"{version}\""),
+            },
+            Lang::Python => match checkout("python") {
+                Some(sdk) => format!("whet-plugin @ file://{}", sdk.display()),
+                None => format!("whet-plugin == {version}"),
+            },
+            Lang::Js => match checkout("js") {
+                Some(sdk) => format!("file:{}", sdk.display()),
+                None => version.to_owned(),
+            },
+            Lang::C => String::new(),
+        }
+    }
 }
 
 /// Writes the project.
 pub fn run(args: &NewArgs) -> Result<ExitCode> {
-    let dir = &args.name;
+    let (dir, lang, kind) = (&args.name, args.lang, args.kind);
     let name = dir.file_name().context("give the plugin a name")?.to_string_lossy();
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -55,25 +205,36 @@ pub fn run(args: &NewArgs) -> Result<ExitCode> {
         starts_well && name.chars().all(is_name) && !name.ends_with('-'),
         "`{name}` is no plugin name: use lower-case letters, digits and `-`, a letter first"
     );
-    if matches!(&*name, "test" | "core" | "std" | "alloc" | "proc-macro") {
+    if matches!(lang, Lang::Rust) && matches!(&*name, "test" | "core" | "std" | "alloc" | "proc-macro") {
         bail!("`{name}` is the name of one of Rust's own crates: choose another");
     }
     ensure!(name != "whet-plugin", "`{name}` is the name of the SDK: choose another");
     ensure!(!dir.exists(), "{} exists already", dir.display());
 
-    let manifest = include_str!("templates/Cargo.toml.txt")
-        .replace("{{name}}", &name)
-        .replace("{{summary}}", args.kind.summary())
-        .replace("{{dependency}}", &dependency());
-    write(&dir.join("Cargo.toml"), &manifest)?;
-    write(&dir.join("src/lib.rs"), args.kind.source())?;
-    write(&dir.join(".gitignore"), "/target\n/dist\n")?;
+    let files = lang.files(kind);
+    let dependency = lang.dependency();
+    for (index, (path, text)) in files.iter().enumerate() {
+        // Only the manifest comes first, and only it has places to fill.
+        let text = if index == 0 {
+            text.replace("{{name}}", &name)
+                .replace("{{summary}}", kind.summary())
+                .replace("{{kind}}", kind.name())
+                .replace("{{class}}", kind.class())
+                .replace("{{dependency}}", &dependency)
+        } else {
+            (*text).to_owned()
+        };
+        write(&dir.join(path), &text)?;
+    }
+    write(&dir.join(".gitignore"), lang.ignored())?;
+    let test = lang.test_command();
+    let (folder, width) = (dir.display(), test.len().max(38));
     out(format!(
-        "{dir} is ready. Next:\n  cd {dir}\n  \
-         cargo test                  # its logic, natively\n  \
-         whet plugin build           # dist/{name}.wasm\n  \
+        "{folder} is ready. Next:\n  cd {folder}\n  \
+         {test:width$}  # its logic, natively\n  \
+         {build:width$}  # dist/{name}.wasm\n  \
          whet plugin inspect dist/{name}.wasm",
-        dir = dir.display()
+        build = "whet plugin build",
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -83,17 +244,4 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(path, text))
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// The SDK of the checkout that this program was built in, else the published one of this version.
-fn dependency() -> String {
-    let sdk = std::env::current_exe().ok().and_then(|program| {
-        let program = program.canonicalize().ok()?;
-        program.ancestors().map(|dir| dir.join("sdk/rust")).find(|sdk| sdk.join("Cargo.toml").is_file())
-    });
-    match sdk {
-        // A TOML literal string: backslashes stay as they are.
-        Some(sdk) => format!("{{ path = '{}' }}", sdk.display()),
-        None => format!("\"{}\"", env!("CARGO_PKG_VERSION")),
-    }
 }
