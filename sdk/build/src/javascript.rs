@@ -15,14 +15,10 @@ const SDK: [(&str, &str); 2] = [
 /// clock, no random numbers and no network, and imports what the world names.
 const SCRIPT: &str = r#"
 import { readdirSync, readFileSync, writeFileSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
-import { pathToFileURL } from "node:url";
+import { init, parse } from "es-module-lexer";
+import { componentize } from "@bytecodealliance/componentize-js";
 
-const require = createRequire(join(process.argv[2], "package.json"));
-const load = (name) => import(pathToFileURL(require.resolve(name)).href);
-const { init, parse } = await load("es-module-lexer");
-const { componentize } = await load("@bytecodealliance/componentize-js");
 await init;
 
 // The engine knows paths, not packages: `whet-plugin` becomes the path of the SDK.
@@ -96,8 +92,12 @@ fn make(
     }
     write(work.join("entry.js"), entry)?;
     write(work.join("build.mjs"), SCRIPT)?;
+    // Node.js looks for packages beside the script.
+    let packages = work.join("node_modules");
+    std::os::unix::fs::symlink(tool.join("node_modules"), &packages)
+        .map_err(|source| BuildError::Write { path: packages, source })?;
     let mut command = node.command();
-    command.arg("build.mjs").arg(tool).current_dir(work);
+    command.arg("build.mjs").current_dir(work);
     tools::run(&mut command, "componentize-js", quiet)?;
     let output = work.join("plugin.wasm");
     std::fs::read(&output).map_err(|source| BuildError::Read { path: output, source })

@@ -25,7 +25,7 @@ export default class Contains extends Reward {
     }
     const label = this.folded(group.label);
     return group.samples.map(({ response }) => {
-      const words = this.folded(response).match(/[\p{L}\p{N}_]+/gu) ?? [];
+      const words = this.folded(response).match(/[\w\u0080-\uffff]+/g) ?? [];
       return outcome.correct(words.includes(label), `${words.length} words`);
     });
   }
