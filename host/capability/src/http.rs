@@ -89,7 +89,11 @@ impl AllowedHost {
 
 fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
-        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        // An IPv4 address has one spelling, its own.
+        Some(inner) => {
+            let v6 = inner.parse::<Ipv6Addr>().ok().filter(|v6| v6.to_ipv4_mapped().is_none());
+            v6.map(IpAddr::V6)
+        }
         None => host.parse().ok().filter(IpAddr::is_ipv4),
     }
 }
@@ -173,6 +177,7 @@ mod tests {
             "a%00",
             "ä.com",
             "[fe80::1%25eth0]",
+            "[::ffff:127.0.0.1]",
         ];
         for text in texts {
             assert!(text.parse::<AllowedHost>().is_err(), "{text}");

@@ -94,7 +94,7 @@ fn localhost_by_its_name_and_addresses_in_any_spelling_lead_to_what_was_granted(
 
 #[test]
 fn addresses_that_hand_out_credentials_are_closed_even_to_those_who_name_them() {
-    for host in ["169.254.169.254", "[fd00:ec2::254]", "0.0.0.0", "[::ffff:a9fe:a9fe]"] {
+    for host in ["169.254.169.254", "[fd00:ec2::254]", "0.0.0.0", "[64:ff9b::a9fe:a9fe]"] {
         for grant in [host.parse::<AllowedHost>().unwrap(), host.parse::<AllowedHost>().unwrap().local()] {
             let cancel = Cancel::default();
             let call =

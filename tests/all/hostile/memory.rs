@@ -149,7 +149,7 @@ pub fn cases() -> Vec<Case> {
         refused(
             12,
             "a component of more instances than it may make does not start",
-            outside(instances(40)),
+            outside(instances(80)),
             patient(),
             "instance-limit",
         ),

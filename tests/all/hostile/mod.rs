@@ -11,6 +11,7 @@
 
 mod abi;
 mod admission;
+mod asking;
 mod cache;
 mod contract;
 mod fuzz;
@@ -263,6 +264,7 @@ fn the_suite_knows_most_ways_to_attack() {
         admission::cases(),
         output::cases(),
         host_calls::cases(),
+        asking::cases(),
         cache::cases(),
         isolation::cases(),
     ];
