@@ -204,3 +204,69 @@ fn a_changed_recipe_is_not_resumed() {
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--resume", "--set", "train.steps=10"]);
     assert!(dir.path().join("run/checkpoints/step-000010").exists());
 }
+
+/// Files of the last checkpoint, by name.
+fn state(run: &Path, last: u64) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let mut files = std::collections::BTreeMap::new();
+    for folder in ["trainer", "critic"] {
+        let path = run.join(format!("checkpoints/step-{last:06}/{folder}"));
+        for name in ["weights.safetensors", "moments.safetensors"] {
+            if let Ok(bytes) = std::fs::read(path.join(name)) {
+                files.insert(format!("{folder}/{name}"), bytes);
+            }
+        }
+    }
+    files
+}
+
+/// Kills a run at several moments, resumes it, and compares with one that was never killed.
+fn killed_and_resumed(dir: &Path, parts: usize) {
+    whet::succeed(dir, &["train", "recipe.toml", "--quiet", "--run-dir", "whole"]);
+    let expected = state(&dir.join("whole"), 8);
+    assert_eq!(expected.len(), parts);
+    let mut landed = 0;
+    for (index, until) in [2, 5, 7].into_iter().enumerate() {
+        let name = format!("run{index}");
+        let run = dir.join(&name);
+        let child = start(dir, &["train", "recipe.toml", "--quiet", "--run-dir", &name]);
+        landed += u32::from(kill_when(child, || lines(&run) >= until));
+        whet::succeed(dir, &["train", "recipe.toml", "--quiet", "--run-dir", &name, "--resume"]);
+        assert!(state(&run, 8) == expected, "killed after {until} lines: other weights or moments");
+        let logged = read_metrics(&run.join("metrics.jsonl")).unwrap();
+        let steps: Vec<u64> =
+            logged.iter().filter(|l| l.metrics.contains_key("time/step")).map(|l| l.step).collect();
+        assert_eq!(steps, (1..=8).collect::<Vec<_>>());
+    }
+    assert!(landed >= 1, "none of the kills came in time");
+}
+
+#[test]
+fn a_critic_goes_on_where_it_was_killed() {
+    let sections = "[critic]\nlearning-rate = 0.01\nepochs = 2\nminibatches = 2\n[algorithm]\npreset = \"ppo\"\n[rollout]";
+    killed_and_resumed(tiny_run(&[("[rollout]", sections)]).path(), 4);
+}
+
+#[test]
+fn tasks_that_sample_nothing_go_on_where_they_were_killed() {
+    for (task, row) in [
+        ("sft", "{\"prompt\": \"Say {}:\", \"label\": \"{} it is\"}"),
+        ("dpo", "{\"prompt\": \"What is {}?\", \"chosen\": \"It is {}.\", \"rejected\": \"No idea.\"}"),
+        (
+            "reward-model",
+            "{\"prompt\": \"What is {}?\", \"chosen\": \"It is {}.\", \"rejected\": \"No idea.\"}",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let rows: String = (0..30).map(|i| row.replace("{}", &i.to_string()) + "\n").collect();
+        std::fs::write(dir.path().join("train.jsonl"), &rows).unwrap();
+        let test: String = rows.lines().take(3).map(|line| format!("{line}\n")).collect();
+        std::fs::write(dir.path().join("test.jsonl"), test).unwrap();
+        let recipe = format!(
+            "seed = 3\ntask = \"{task}\"\nmodel = \"{}\"\n[data]\ntrain = \"train.jsonl\"\ntest = \"test.jsonl\"\n\
+             [train]\nsteps = 8\nbatch-size = 7\nlearning-rate = 0.003\n[run]\ncheckpoint-every = 2\n",
+            whet::tiny_model().display()
+        );
+        std::fs::write(dir.path().join("recipe.toml"), recipe).unwrap();
+        killed_and_resumed(dir.path(), 2);
+    }
+}

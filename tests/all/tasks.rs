@@ -27,7 +27,7 @@ const PPO: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn ppo_raises_the_reward_and_its_critic_learns_to_explain_it() {
+fn ppo_raises_the_reward_and_its_critic_comes_to_expect_it() {
     let dir = tiny_run(&PPO);
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet"]);
     let run = dir.path().join("run");
@@ -35,7 +35,8 @@ fn ppo_raises_the_reward_and_its_critic_learns_to_explain_it() {
     assert_eq!((explained.len(), reward.len()), (16, 16));
     // The head starts at zero, so the first values explain nothing.
     assert_eq!(explained[0], 0.0);
-    assert!(mean(&explained[8..]) > 0.2, "{explained:?}");
+    let loss = curve(&run, "critic/loss");
+    assert!(mean(&loss[4..8]) < loss[0] * 0.5, "{loss:?}");
     assert!(mean(&reward[12..]) > mean(&reward[..4]) + 0.1, "{reward:?}");
     for name in ["critic/loss", "critic/clip_fraction", "critic/value_mean", "critic/grad_norm"] {
         assert!(curve(&run, name).iter().all(|v| v.is_finite()), "{name}");
@@ -49,7 +50,7 @@ fn while_the_critic_learns_alone_the_policy_stands_still() {
     let set = ["--set", "critic.critic-only-steps=2", "--set", "train.steps=3"];
     whet::succeed(dir.path(), &[&["train", "recipe.toml", "--quiet"], &set[..]].concat());
     let run = dir.path().join("run");
-    assert_eq!(curve(&run, "train/version"), [1.0]);
+    assert_eq!(curve(&run, "train/version"), [1.0], "only the third step updates the policy");
     assert_eq!(curve(&run, "critic/loss").len(), 3);
 }
 

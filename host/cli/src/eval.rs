@@ -7,10 +7,10 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use whet_controller::evaluate::Evaluation;
-use whet_controller::saved::{is_run, load_saved};
-use whet_controller::{Stop, options, setup};
-use whet_observe::{Console, ConsoleMode};
-use whet_recipe::Eval as EvalSection;
+use whet_controller::saved::{find_saved, is_run, load_saved};
+use whet_controller::{Stop, offline, options, setup};
+use whet_observe::{Console, ConsoleMode, Metrics};
+use whet_recipe::{Eval as EvalSection, Recipe, Task};
 
 /// Measure a model on a recipe's test data.
 #[derive(Debug, Args)]
@@ -44,6 +44,11 @@ pub fn run(arguments: Eval) -> anyhow::Result<ExitCode> {
                 "name the recipe to change keys or the model",
             ));
         }
+        let (mut recipe, saved) = find_saved(&arguments.source)?;
+        if recipe.task != Task::Rl {
+            set_prompts(&mut recipe, arguments.prompts)?;
+            return show(&arguments, saved.step, &offline::measure(&recipe, Some(&saved.path))?);
+        }
         let saved = load_saved(&arguments.source)?;
         (saved.recipe, Some(saved.model), saved.step)
     } else if arguments.source.is_dir() {
@@ -56,14 +61,10 @@ pub fn run(arguments: Eval) -> anyhow::Result<ExitCode> {
         overrides.extend(arguments.model.iter().map(|m| format!("model.source={}", json!(m))));
         (load(&arguments.source, &overrides, None)?, None, 0)
     };
-    if recipe.data.test.is_empty() {
-        return Err(plain(
-            "the recipe has no test data to measure on",
-            "add `test = \"test.jsonl\"` to its [data], or --set data.test=FILE",
-        ));
+    set_prompts(&mut recipe, arguments.prompts)?;
+    if recipe.task != Task::Rl {
+        return show(&arguments, step, &offline::measure(&recipe, None)?);
     }
-    let eval = recipe.eval.get_or_insert_with(EvalSection::default);
-    eval.prompts = arguments.prompts.map(|n| n as usize).or(eval.prompts);
 
     let (_host, plugins) = setup::start_plugins(&recipe, None)?;
     let rows = setup::read_rows(&recipe)?;
@@ -84,10 +85,27 @@ pub fn run(arguments: Eval) -> anyhow::Result<ExitCode> {
     let Some(evaluated) = evaluation.run(step, &engine, &plugins.scorer, &mut console, &stop)? else {
         return Ok(ExitCode::from(130));
     };
+    show(&arguments, step, &evaluated.metrics)
+}
+
+/// Measures as many rows as the command line says; refuses a recipe without any.
+fn set_prompts(recipe: &mut Recipe, prompts: Option<u32>) -> anyhow::Result<()> {
+    if recipe.data.test.is_empty() {
+        return Err(plain(
+            "the recipe has no test data to measure on",
+            "add `test = \"test.jsonl\"` to its [data], or --set data.test=FILE",
+        ));
+    }
+    let eval = recipe.eval.get_or_insert_with(EvalSection::default);
+    eval.prompts = prompts.map(|n| n as usize).or(eval.prompts);
+    Ok(())
+}
+
+fn show(arguments: &Eval, step: u64, metrics: &Metrics) -> anyhow::Result<ExitCode> {
     if arguments.json {
-        out(json!({"step": step, "metrics": evaluated.metrics}))?;
+        out(json!({"step": step, "metrics": metrics}))?;
     } else {
-        console.evaluation(step, &evaluated.metrics);
+        Console::new(ConsoleMode::Human).evaluation(step, metrics);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use whet_controller::prompt::PromptStyle;
 use whet_controller::saved::{is_run, load_saved};
 use whet_controller::{options, rollout, setup};
-use whet_recipe::{Dtype, PromptFormat};
+use whet_recipe::{Dtype, PromptFormat, Task};
 use whet_rollout::{EmbeddedEngine, Engine, EngineOptions, Request, Sampling};
 use whet_trajectory::{GroupId, Message, Role};
 
@@ -89,7 +89,14 @@ pub fn run(arguments: Generate) -> anyhow::Result<ExitCode> {
     }
     let path = Path::new(&arguments.model);
     let model = if is_run(path) {
-        load_saved(path)?.model
+        let saved = load_saved(path)?;
+        if saved.recipe.task == Task::RewardModel {
+            return Err(plain(
+                "a reward model scores texts and writes none",
+                "name a run of another task, or a model",
+            ));
+        }
+        saved.model
     } else {
         setup::load_source(&arguments.model, Dtype::Auto, whet_model::device(&arguments.device)?)?
     };

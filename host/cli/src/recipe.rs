@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use whet_recipe::{Recipe, Starter, algorithms, starter};
+use whet_recipe::{Recipe, Starter, Task, algorithms, starter, task_words};
 
 /// Write, describe and explain recipes.
 #[derive(Debug, Args)]
@@ -99,10 +99,24 @@ fn explain(recipe: &Recipe) -> String {
             if r.weight == 1.0 { name.clone() } else { format!("{} · {name}", r.weight) }
         })
         .collect();
-    let formula: String = algorithms::explain(recipe)
-        .iter()
-        .map(|(name, text)| format!("{name:<11}{}\n", text.replace('\n', "\n           ")))
-        .collect();
+    let line = |name: &str, text: &str| format!("{name:<11}{}\n", text.replace('\n', "\n           "));
+    let more: String = task_words::explain(recipe).iter().map(|(name, text)| line(name, text)).collect();
+    if recipe.task != Task::Rl {
+        return format!(
+            "task       {}\nstep       {} rows\n{more}updates    1 per step; AdamW, learning rate {:e}, gradient clipped at {}\nrun        {} steps\n",
+            recipe.task.as_str(),
+            train.batch_size,
+            train.learning_rate,
+            train.grad_clip,
+            train.steps
+        );
+    }
+    let mut formula: String =
+        algorithms::explain(recipe).iter().map(|(name, text)| line(name, text)).collect();
+    if recipe.teacher_alone() {
+        formula.clear();
+    }
+    formula.push_str(&more);
     format!(
         "step       {} prompts × {} responses of at most {} tokens, at temperature {}\n\
          reward     r = {}\n\

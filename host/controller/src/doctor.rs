@@ -4,10 +4,10 @@
 
 use crate::label_lint::{LabelReport, RowNote, grade_labels};
 use crate::setup::{self, LoadedModel};
-use crate::{RunError, options};
+use crate::{RunError, critic, offline, options, reward_model, teacher};
 use tch::Kind;
 use whet_recipe::data::{Finding as DataFinding, Rows, WarningKind};
-use whet_recipe::{ByteSize, ModelNumbers, Recipe};
+use whet_recipe::{ByteSize, ModelNumbers, Recipe, Task};
 
 /// Rows named one by one; beyond that they are counted.
 const NAMED: usize = 5;
@@ -43,6 +43,10 @@ pub struct Finding {
 /// Looks at everything. `explain` puts an error into words, since words are made in one place.
 pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<String>)) -> Vec<Finding> {
     let mut findings = Vec::new();
+    if recipe.task != Task::Rl {
+        examine_texts(recipe, &mut findings, explain);
+        return findings;
+    }
     let plugins = check(&mut findings, "plugins", explain, || setup::start_plugins(recipe, None));
     if let Some((_, plugins)) = &plugins {
         findings.extend(recipe.judge.iter().map(|judge| {
@@ -94,9 +98,41 @@ pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<S
                 findings.push(prompt_finding(subject, &set));
             }
         }
+        check(&mut findings, "critic", explain, || critic::load(recipe, &model));
+        check(&mut findings, "teacher", explain, || teacher::load(recipe, &model));
         findings.push(memory_finding(recipe, &model));
     }
     findings
+}
+
+/// Looks at a recipe that samples nothing.
+fn examine_texts(
+    recipe: &Recipe,
+    findings: &mut Vec<Finding>,
+    explain: &dyn Fn(&RunError) -> (String, Option<String>),
+) {
+    let load = || match recipe.task {
+        Task::RewardModel => reward_model::load(recipe),
+        _ => setup::load_model(recipe),
+    };
+    let Some(model) = check(findings, "model", explain, load) else { return };
+    findings.push(model_finding(recipe, &model));
+    let texts = check(findings, "data", explain, || offline::survey(recipe, &model.checkpoint));
+    for (subject, survey) in texts.into_iter().flatten() {
+        let message = format!(
+            "{} rows; the longest has {} tokens, {} tokens in all are learnt",
+            survey.rows, survey.longest, survey.learnt
+        );
+        findings.push(fine(subject, message));
+        findings.extend(survey.left_out.into_iter().map(|sentence| {
+            warning(
+                subject,
+                sentence,
+                "look at these rows, if they matter; data.max-tokens bounds their length",
+            )
+        }));
+    }
+    findings.push(memory_finding(recipe, &model));
 }
 
 fn check<T>(

@@ -33,10 +33,7 @@ pub(crate) fn start(recipe: &Recipe) -> Result<(Box<dyn Lessons>, About), RunErr
     let options = options::train(recipe, model.kind, model.device);
     let weights = std::mem::take(&mut model.checkpoint.weights);
     let trainer = Trainer::new(&model.checkpoint.config, weights, options)?;
-    let mut left_out: Vec<String> = too_long(train.too_long).into_iter().collect();
-    if train.empty > 0 {
-        left_out.push(format!("{} rows have nothing to learn and are left out", train.empty));
-    }
+    let left_out = train.left_out();
     let about = About {
         all: rows.train.len(),
         test: test.samples.len(),
@@ -57,6 +54,17 @@ pub(crate) struct Texts {
     too_long: usize,
     /// Rows of which no token is learnt.
     empty: usize,
+}
+
+impl Texts {
+    /// Rows that did not become a text, as sentences.
+    pub fn left_out(&self) -> Vec<String> {
+        let mut sentences: Vec<String> = too_long(self.too_long).into_iter().collect();
+        if self.empty > 0 {
+            sentences.push(format!("{} rows have nothing to learn and are left out", self.empty));
+        }
+        sentences
+    }
 }
 
 /// The texts of rows; `what` names these in errors.

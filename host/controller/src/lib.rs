@@ -17,6 +17,7 @@ pub mod judges;
 pub mod label_lint;
 pub mod learn;
 pub mod loss;
+pub mod offline;
 pub mod options;
 pub mod plugins;
 pub mod policy;
@@ -35,7 +36,6 @@ pub mod teacher_server;
 
 mod error;
 mod imitation;
-mod offline;
 mod plugin_log;
 mod preference;
 mod reward_model;

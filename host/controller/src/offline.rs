@@ -6,13 +6,14 @@
 use crate::checkpoint::Checkpoints;
 use crate::directory::{Directory, Manifest};
 use crate::run::RunEnd;
-use crate::{RunError, Stop, imitation, options, preference, reward_model};
+use crate::{RunError, Stop, imitation, options, preference, reward_model, setup};
 use std::path::Path;
 use std::time::Instant;
+use whet_model::Checkpoint;
 use whet_observe::{Console, Metrics, Recorder, TaskLine, read_metrics};
 use whet_recipe::data::Order;
 use whet_recipe::{Recipe, Task};
-use whet_trainer::StepMetrics;
+use whet_trainer::{Pair, StepMetrics, TrainSample};
 
 /// The metric by which a measurement is known.
 const MEASURED: &str = "eval/loss";
@@ -68,11 +69,7 @@ pub(crate) fn train(
     console: &mut Console,
     stop: &Stop,
 ) -> Result<RunEnd, RunError> {
-    let (mut lessons, about): (Box<dyn Lessons>, About) = match recipe.task {
-        Task::Sft | Task::Rl => imitation::start(&recipe)?,
-        Task::Dpo => preference::start(&recipe)?,
-        Task::RewardModel => reward_model::start(&recipe)?,
-    };
+    let (mut lessons, about) = start(&recipe)?;
     let manifest = Manifest {
         whet: env!("CARGO_PKG_VERSION").into(),
         model: recipe.model.source.clone(),
@@ -151,6 +148,71 @@ pub(crate) fn train(
     }
     run.measure(&mut *lessons, done, console)?;
     Ok(RunEnd::Finished { dir })
+}
+
+/// What the recipe's test data say of its model, or of a checkpoint's.
+pub fn measure(recipe: &Recipe, checkpoint: Option<&Path>) -> Result<Metrics, RunError> {
+    let (mut lessons, _) = start(recipe)?;
+    lessons.prepare(&[])?;
+    if let Some(path) = checkpoint {
+        lessons.load(path)?;
+    }
+    lessons.measure()
+}
+
+fn start(recipe: &Recipe) -> Result<(Box<dyn Lessons>, About), RunError> {
+    match recipe.task {
+        Task::Sft | Task::Rl => imitation::start(recipe),
+        Task::Dpo => preference::start(recipe),
+        Task::RewardModel => reward_model::start(recipe),
+    }
+}
+
+/// What the rows of a data file become.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survey {
+    /// Rows that can be learnt from.
+    pub rows: usize,
+    /// Tokens of the longest text.
+    pub longest: usize,
+    /// Tokens that are learnt.
+    pub learnt: usize,
+    /// Rows left out, as sentences.
+    pub left_out: Vec<String>,
+}
+
+/// Reads and renders every row, for those who look before they train.
+pub(crate) fn survey(recipe: &Recipe, model: &Checkpoint) -> Result<Vec<(&'static str, Survey)>, RunError> {
+    let of = |samples: Vec<&TrainSample>, rows: usize, left_out: Vec<String>| Survey {
+        rows,
+        longest: samples.iter().map(|s| s.tokens.len()).max().unwrap_or(0),
+        learnt: samples.iter().map(|s| s.trained()).sum(),
+        left_out,
+    };
+    if recipe.task.compares() {
+        let rows = preference::read(recipe)?;
+        let pairs = preference::pairs(recipe, &rows, model)?;
+        let left_out = pairs.about(&rows, 0, (String::new(), String::new())).left_out;
+        let flat =
+            |list: &'_ [Pair]| list.iter().flat_map(|p| [p.chosen.clone(), p.rejected.clone()]).collect();
+        let (train, test): (Vec<TrainSample>, Vec<TrainSample>) = (flat(&pairs.train), flat(&pairs.test));
+        let mut found = vec![("data.train", of(train.iter().collect(), pairs.train.len(), left_out))];
+        if !test.is_empty() {
+            found.push(("data.test", of(test.iter().collect(), pairs.test.len(), Vec::new())));
+        }
+        return Ok(found);
+    }
+    let rows = setup::read_rows(recipe)?;
+    let mut found = Vec::new();
+    for (what, rows) in [("data.train", &rows.train), ("data.test", &rows.test)] {
+        if !rows.is_empty() {
+            let texts = imitation::texts(what, recipe, rows, model)?;
+            let samples: Vec<&TrainSample> = texts.samples.iter().collect();
+            let count = samples.len();
+            found.push((what, of(samples, count, texts.left_out())));
+        }
+    }
+    Ok(found)
 }
 
 struct Run {

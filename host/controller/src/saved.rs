@@ -32,13 +32,18 @@ pub fn is_run(path: &Path) -> bool {
     path.join("recipe.resolved.toml").exists() || run_of(path).is_some()
 }
 
-/// Loads the latest whole checkpoint of a run directory, or the checkpoint that `path` itself is.
-pub fn load_saved(path: &Path) -> Result<SavedModel, RunError> {
+/// The recipe of a run, and its latest whole checkpoint, or the checkpoint that `path` itself is.
+pub fn find_saved(path: &Path) -> Result<(Recipe, Saved), RunError> {
     let (run, saved) = match run_of(path) {
         Some(run) => (run, verify(path)?),
         None => (path.to_owned(), latest(path)?),
     };
-    let recipe = directory::recorded_recipe(&run)?;
+    Ok((directory::recorded_recipe(&run)?, saved))
+}
+
+/// Loads the latest whole checkpoint of a run directory, or the checkpoint that `path` itself is.
+pub fn load_saved(path: &Path) -> Result<SavedModel, RunError> {
+    let (recipe, saved) = find_saved(path)?;
     let state = saved.path.join("trainer");
     if recipe.task == Task::RewardModel {
         let mut model = reward_model::load(&recipe)?;

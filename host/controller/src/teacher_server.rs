@@ -103,7 +103,7 @@ impl Server {
                 match answer {
                     Ok(of) => found.lock().unwrap_or_else(|p| p.into_inner())[n] = Some(of),
                     Err(error) => {
-                        drop(failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(error))
+                        failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(error);
                     }
                 }
             }

@@ -23,6 +23,7 @@ mod rules;
 mod schema;
 mod shape;
 mod starter;
+pub mod task_words;
 mod tasks;
 
 pub use error::{Place, Problem, RecipeError, RecipeErrors};

@@ -1,6 +1,6 @@
 //! How much memory a run will take, from the model's numbers and the recipe.
 
-use crate::Recipe;
+use crate::{Recipe, Task};
 
 /// The numbers of a decoder that memory depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,14 @@ pub fn estimate(model: &ModelNumbers, recipe: &Recipe) -> MemoryEstimate {
         (true, None) => bytes * model.parameters,
         _ => 0,
     };
+    let samples = recipe.task == Task::Rl;
+    let if_sampling = |bytes: u64| if samples { bytes } else { 0 };
+    // The critic is trained as a whole, whatever adapters the policy has.
+    let critic = if recipe.critic.is_some() {
+        model.parameters * (bytes + if bytes == 4 { 0 } else { 4 } + 8 + 4)
+    } else {
+        0
+    };
     let parts = [
         ("weights", bytes * (model.parameters + if recipe.model.lora.is_some() { trained } else { 0 })),
         ("master weights", master),
@@ -79,8 +87,9 @@ pub fn estimate(model: &ModelNumbers, recipe: &Recipe) -> MemoryEstimate {
         ("reference model", reference),
         ("activations", activations),
         ("logits", logits),
-        ("rollout weights", bytes * model.parameters),
-        ("keys and values", kv_bytes(model, recipe)),
+        ("critic", critic),
+        ("rollout weights", if_sampling(bytes * model.parameters)),
+        ("keys and values", if_sampling(kv_bytes(model, recipe))),
     ];
     MemoryEstimate { parts: parts.into_iter().filter(|(_, bytes)| *bytes > 0).collect() }
 }
