@@ -10,6 +10,7 @@ mod golden;
 mod gpu;
 mod gradients;
 mod hostile;
+mod languages;
 mod models;
 mod observe;
 mod plugin_cli;

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// The folder of the standard plugins, built from this checkout once per test run.
-fn standard_plugins() -> &'static Path {
+pub fn standard_plugins() -> &'static Path {
     static DIST: OnceLock<PathBuf> = OnceLock::new();
     DIST.get_or_init(|| {
         let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
@@ -24,25 +24,25 @@ fn built_output(command: &mut Command) -> Output {
     command.output().unwrap()
 }
 
-fn plugin(arguments: &[&str]) -> Output {
+pub fn plugin(arguments: &[&str]) -> Output {
     let mut command = Command::new(program());
     command.arg("plugin").args(arguments).env("WHET_PLUGINS_DIR", standard_plugins());
     built_output(&mut command)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A file of lines that lives as long as the folder.
-fn lines(folder: &tempfile::TempDir, lines: &[Value]) -> String {
+pub fn lines(folder: &tempfile::TempDir, lines: &[Value]) -> String {
     let path = folder.path().join("in.jsonl");
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
 }
 
-fn json_lines(output: &Output) -> Vec<Value> {
+pub fn json_lines(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
