@@ -33,6 +33,8 @@ const GRPO: [&str; 3] = ["8", "8", "32"];
 const MADE_ANSWERS: usize = 1000;
 /// Rows that rewards score.
 const SCORED_ROWS: usize = 2000;
+/// Times that HumanEval's tasks are run in a round.
+const TASK_ROUNDS: usize = 5;
 
 /// Where the benchmarks find what they need.
 struct Bench<'a> {
@@ -92,6 +94,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     if wanted("math") {
         bench.math()?;
+    }
+    if wanted("python-tests") {
+        bench.python_tests()?;
     }
     for (name, sequences) in [("rollout-64", 64), ("rollout-1", 1)] {
         if wanted(name) {
@@ -157,7 +162,8 @@ impl Bench<'_> {
             let mut whet = self.workspace.command(self.workspace.whet());
             whet.args(["plugin", "bench", "math", "--json", "--seconds", "5", "--input"]).arg(&file);
             let printed = output(&mut whet)?;
-            let figures: Value = serde_json::from_str(&printed).context("reading what `whet plugin bench` printed")?;
+            let figures: Value =
+                serde_json::from_str(&printed).context("reading what `whet plugin bench` printed")?;
             own.push(number(&figures, "samples_per_second")?);
             own_p99.push(number(&figures, "p99_us")? / 1000.0);
             if let Some(peer) = &mut peer {
@@ -167,8 +173,57 @@ impl Bench<'_> {
             }
         }
         let has_peer = peer.is_some();
-        self.add("math, answers of one thread", "answers/s", true, own, has_peer.then_some(("math-verify", other)));
-        self.add("  the slowest hundredth", "ms", false, own_p99, has_peer.then_some(("math-verify", other_p99)));
+        self.add(
+            "math, answers of one thread",
+            "answers/s",
+            true,
+            own,
+            has_peer.then_some(("math-verify", other)),
+        );
+        self.add(
+            "  the slowest hundredth",
+            "ms",
+            false,
+            own_p99,
+            has_peer.then_some(("math-verify", other_p99)),
+        );
+        Ok(())
+    }
+
+    /// HumanEval's solutions run against their tests per second, each in a CPython of its own.
+    fn python_tests(&mut self) -> Result<()> {
+        say("bench", "HumanEval");
+        let tasks = self.workspace.root.join("tests/fixtures/humaneval/tasks.jsonl");
+        let text = std::fs::read_to_string(&tasks).with_context(|| format!("reading {}", tasks.display()))?;
+        let mut rows = String::new();
+        // Several times, so that starting the program does not count.
+        for (number, line) in (0..TASK_ROUNDS).flat_map(|round| text.lines().map(move |line| (round, line))) {
+            let task: Value = serde_json::from_str(line).context("reading a task of HumanEval")?;
+            let part = |name: &str| task[name].as_str().unwrap_or_default();
+            let row = json!({
+                "id": format!("{}#{number}", part("task_id")),
+                "prompt": part("prompt"),
+                "response": format!("{}{}", part("prompt"), part("canonical_solution")),
+                "metadata": { "tests": part("test"), "entry_point": part("entry_point") },
+            });
+            let _ = writeln!(rows, "{row}");
+        }
+        let count = rows.lines().count();
+        let file = self.scratch.join("human-eval.jsonl");
+        std::fs::write(&file, rows).with_context(|| format!("writing {}", file.display()))?;
+        let mut own = Vec::new();
+        // The first run compiles CPython where it is not in the cache yet.
+        for round in 0..=self.rounds {
+            let scores = self.scratch.join("human-eval.scores.jsonl");
+            let mut whet = self.workspace.command(self.workspace.whet());
+            whet.args(["plugin", "run", "python-tests", "--time", "30s", "--input"]).arg(&file);
+            let start = Instant::now();
+            run_command(whet.arg("--output").arg(&scores))?;
+            if round > 0 {
+                own.push(count as f64 / start.elapsed().as_secs_f64());
+            }
+        }
+        self.add("HumanEval, python-tests", "tasks/s", true, own, None);
         Ok(())
     }
 

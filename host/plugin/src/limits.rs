@@ -130,7 +130,7 @@ impl Default for AdmissionCaps {
             definitions: 100_000,
             depth: 16,
             custom_bytes: 8 << 20,
-            compile_time: Duration::from_secs(120),
+            compile_time: Duration::from_secs(300),
         }
     }
 }

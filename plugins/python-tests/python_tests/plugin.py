@@ -21,7 +21,7 @@ class PythonTests(IsolatedReward):
 
     components = ("passed", "fraction")
 
-    score_by: Literal["passed", "fraction", "both"] = option(
+    component: Literal["passed", "fraction", "both"] = option(
         "passed", "the component: 1 when all tests hold, the share that holds, or both components"
     )
     style: Literal["auto", "block", "completion"] = option(
@@ -63,6 +63,6 @@ class PythonTests(IsolatedReward):
 
     def _graded(self, passed: float, fraction: float, note: str) -> Grade:
         values = {"passed": passed, "fraction": fraction}
-        if self.score_by != "both":
-            values = {self.score_by: values[self.score_by]}
+        if self.component != "both":
+            values = {self.component: values[self.component]}
         return Outcome.components(values, note)

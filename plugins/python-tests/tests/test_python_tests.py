@@ -11,7 +11,7 @@ ADD = "def add(a, b):\n    return a + b\n"
 
 
 def grade(response, tests="assert add(1, 2) == 3\nassert add(0, 0) == 0", prompt="?", config=None, **metadata):
-    plugin = configured(PythonTests, {"steps": 20_000, "score_by": "both"} | (config or {}))
+    plugin = configured(PythonTests, {"steps": 20_000, "component": "both"} | (config or {}))
     return plugin.score(group(None, [response], prompt=prompt, tests=tests, **metadata))[0]
 
 
@@ -161,7 +161,7 @@ class Cheating(unittest.TestCase):
     def test_the_recipe_chooses_the_component(self):
         tests = "assert add(1, 2) == 3\nassert add(1, 2) == 4"
         for by, value in [("passed", 0.0), ("fraction", 0.5)]:
-            self.assertEqual(grade(ADD, tests, config={"score_by": by}).components, {by: value})
+            self.assertEqual(grade(ADD, tests, config={"component": by}).components, {by: value})
 
     def test_every_kind_of_loop_is_counted(self):
         loops = ["while True: pass", "for _ in iter(int, 1): pass", "f = lambda: g()\n    g = lambda: f()\n    f()",
