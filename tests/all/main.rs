@@ -11,6 +11,7 @@ mod gpu;
 mod gradients;
 mod hostile;
 mod languages;
+mod labels;
 mod models;
 mod observe;
 mod plugin_cli;

@@ -260,7 +260,10 @@ fn label_finding(subject: &str, report: &LabelReport) -> Finding {
     };
     let answered = report.answered;
     if !report.reads_labels {
-        return fine(subject, format!("`{reward}` does not look at labels"));
+        return fine(
+            subject,
+            format!("`{reward}` can grade all {} rows and does not look at labels", report.rows),
+        );
     }
     if report.indifferent == answered && answered > 1 {
         return Finding {
