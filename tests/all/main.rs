@@ -6,6 +6,7 @@ mod bad_input;
 mod data;
 mod dynamic;
 mod examples;
+mod filters;
 mod golden;
 mod gpu;
 mod gradients;

@@ -93,7 +93,13 @@ pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<S
         findings.push(model_finding(recipe, &model));
         for (subject, rows) in [("data.train", train), ("data.test", test)] {
             let Some(rows) = rows else { continue };
-            let prompts = || setup::prompts_of(subject, recipe, rows.rows, &model.checkpoint);
+            // Filters choose what is trained on; they do not touch what is measured.
+            let prompts = || match &plugins {
+                Some((_, plugins)) if subject == "data.train" => {
+                    setup::training_prompts(recipe, rows.rows, &model.checkpoint, plugins)
+                }
+                _ => setup::prompts_of(subject, recipe, rows.rows, &model.checkpoint),
+            };
             if let Some(set) = check(&mut findings, subject, explain, prompts) {
                 findings.push(prompt_finding(subject, &set));
             }
@@ -334,7 +340,18 @@ fn prompt_finding(subject: &str, set: &setup::PromptSet) -> Finding {
             "raise data.max-prompt-tokens, if these rows matter",
         );
     }
-    fine(subject, format!("all {} prompts render; the longest has {longest} tokens", set.rows))
+    let mut message = format!("all {} prompts render; the longest has {longest} tokens", set.rows);
+    if !set.filtered.is_empty() {
+        let reasons: Vec<String> =
+            set.filtered.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        message = format!(
+            "filters leave {} of {} rows ({}); the longest has {longest} tokens",
+            set.prompts.len(),
+            set.rows,
+            reasons.join(", ")
+        );
+    }
+    fine(subject, message)
 }
 
 fn model_finding(recipe: &Recipe, model: &LoadedModel) -> Finding {
