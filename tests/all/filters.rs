@@ -71,15 +71,15 @@ fn a_filter_without_its_grant_is_refused() {
 #[test]
 fn groups_outside_of_the_window_are_not_trained_on() {
     let filter =
-        "[[filter]]\nplugin = \"difficulty\"\nconfig = { min = 0.25, max = 0.75, pass = -0.9 }\n[rollout]";
-    let dir = tiny_run(&[("target = 20", "target = 12"), ("[rollout]", filter)]);
+        "[[filter]]\nplugin = \"difficulty\"\nconfig = { min = 0.25, max = 0.75, pass = -0.5 }\n[rollout]";
+    let dir = tiny_run(&[("[rollout]", filter)]);
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--set", "train.steps=3"]);
     let records = whet::trajectories(&dir.path().join("run"));
     let groups: HashSet<&str> = records.iter().map(|r| r.group.0.as_str()).collect();
     let (mut inside, mut outside) = (0, 0);
     for group in groups {
         let samples = || records.iter().filter(|r| r.group.0 == group);
-        let passed = samples().filter(|r| r.reward.is_some_and(|reward| reward >= -0.9)).count();
+        let passed = samples().filter(|r| r.reward.is_some_and(|reward| reward >= -0.5)).count();
         let rate = passed as f64 / samples().count() as f64;
         let trained = samples().any(|r| r.advantage.is_some());
         assert_eq!(trained, (0.25..=0.75).contains(&rate), "{group}: {rate}");
