@@ -50,8 +50,15 @@ pub fn boxes(text: &str) -> Vec<Boxed<'_>> {
 }
 
 fn next(text: &str) -> Option<usize> {
-    let (boxed, framed) = (text.find("\\boxed"), text.find("\\fbox"));
-    boxed.into_iter().chain(framed).min()
+    let mut from = 0;
+    while let Some(i) = text[from..].find('\\') {
+        let at = from + i;
+        if text[at..].starts_with("\\boxed") || text[at..].starts_with("\\fbox") {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
 }
 
 /// Where the brace closes that was opened before `text`.

@@ -5,6 +5,9 @@ use crate::reader::{Reader, ends_sentence};
 use crate::token::{Kind, Token};
 use crate::vocabulary::{CONCLUSION, DENIAL, OPTION};
 
+/// Tokens of a sentence that are looked at, from its end.
+const MAX_SENTENCE: usize = 400;
+
 impl Reader<'_, '_> {
     /// Letters that sentences lean towards, from the last sentence that has any.
     pub fn hinted(&self) -> Option<Letters> {
@@ -12,8 +15,10 @@ impl Reader<'_, '_> {
         let mut end = self.tokens.len();
         while end > 0 {
             let (start, stop) = self.sentence(end - 1);
+            // A sentence that goes on and on concludes nothing.
+            let start_of_hints = start.max(stop.saturating_sub(MAX_SENTENCE));
             let mut concluded: Letters = 0;
-            for i in start..stop {
+            for i in start_of_hints..stop {
                 let Some((letters, behind)) = self.hint(start, i) else { continue };
                 let near = start.max(i.saturating_sub(6))..stop.min(behind + 7);
                 if self.tokens[near].iter().any(|t| t.is_in(DENIAL)) || self.is_supposed(i) {
@@ -118,6 +123,9 @@ impl Reader<'_, '_> {
     /// Whether the sentence from `start` is the last one and has one letter in brackets.
     pub fn only_bracketed(&self, start: usize) -> bool {
         let (_, stop) = self.sentence(start);
+        if stop - start > MAX_SENTENCE {
+            return false;
+        }
         let rest = self.tokens[stop..].iter().all(|t| !matches!(t.kind, Kind::Word | Kind::Letter));
         rest && self.tokens[start..stop]
             .iter()

@@ -67,10 +67,7 @@ fn in_text(text: &str, context: Context<'_>, cut_off: bool) -> Result<Letters, N
     if cut_off && tokens.last().is_some_and(|t| t.kind == Kind::Letter) {
         return Err("the response was cut off inside its answer");
     }
-    // Boxes by the text they hold, from the last one; their letters are found among the tokens.
-    let boxed: Vec<Option<Letters>> =
-        all.iter().map(|b| words::same(context.texts, b.inside.unwrap_or(""))).collect();
-    if let Some(letters) = reader.stated(&boxed) {
+    if let Some(letters) = reader.stated(&all) {
         return Ok(letters);
     }
     if let Some(letters) = reader.opening() {

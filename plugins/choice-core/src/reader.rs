@@ -6,6 +6,9 @@ use crate::token::{Kind, Token};
 use crate::vocabulary::{FOLLOWER, OPTION, SUPPOSITION, VERB};
 use crate::words::{self, Text};
 
+/// No answer has more tokens than this.
+const MAX_ANSWER: usize = 160;
+
 /// The tokens of a response, and the options of its question.
 pub struct Reader<'t, 'q> {
     /// All tokens.
@@ -99,7 +102,8 @@ impl Reader<'_, '_> {
         }
         let mut found = self.letter(at)?;
         at = self.past_closers(at + 1);
-        loop {
+        // More letters than there are options are no answer anyway.
+        for _ in 0..self.context.count {
             let mut next = at;
             let joint = |t: &Token| {
                 t.is(',')
@@ -139,7 +143,8 @@ impl Reader<'_, '_> {
     /// Where the line, or the box, ends.
     pub fn line_end(&self, from: usize) -> usize {
         let end = |t: &Token| matches!(t.kind, Kind::Break | Kind::Close);
-        self.tokens[from..].iter().position(end).map_or(self.tokens.len(), |n| from + n)
+        let last = self.tokens.len().min(from + MAX_ANSWER);
+        self.tokens[from..last].iter().position(end).map_or(last, |n| from + n)
     }
 
     /// A span without marks and line ends around it.
@@ -193,8 +198,9 @@ impl Reader<'_, '_> {
 
     /// Whether a supposition leads to a token.
     pub fn is_supposed(&self, i: usize) -> bool {
-        let (start, _) = self.sentence(i);
-        self.tokens[start.max(i.saturating_sub(6))..i].iter().any(|t| t.is_in(SUPPOSITION))
+        let near = &self.tokens[i.saturating_sub(6)..i];
+        let start = near.iter().rposition(ends_sentence).map_or(0, |j| j + 1);
+        near[start..].iter().any(|t| t.is_in(SUPPOSITION))
     }
 
     /// The text of one option in a span, as a whole or within other words.

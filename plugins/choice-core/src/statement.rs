@@ -4,11 +4,17 @@ use crate::Letters;
 use crate::reader::Reader;
 use crate::token::{Kind, Token};
 use crate::vocabulary::{ANSWER, DENIAL, FILLER, FOLLOWER, HEADING, LINK, OPTION, VERB};
+use crate::words;
+use answer_text::Boxed;
+
+/// Announcements and boxes that are tried from the end: a text with more that say nothing states nothing.
+const MAX_STATEMENTS: usize = 200;
 
 impl Reader<'_, '_> {
     /// The last explicit statement.
-    pub fn stated(&self, boxed: &[Option<Letters>]) -> Option<Letters> {
+    pub fn stated(&self, boxed: &[Boxed<'_>]) -> Option<Letters> {
         let mut boxes = boxed.iter().rev();
+        let mut left = MAX_STATEMENTS;
         if let Some(letters) = self.closing_line() {
             return Some(letters);
         }
@@ -16,7 +22,8 @@ impl Reader<'_, '_> {
             let token = &self.tokens[i];
             let found = match token.kind {
                 Kind::Open => {
-                    let text = boxes.next().copied().flatten();
+                    let inside = boxes.next().and_then(|b| b.inside);
+                    let text = inside.and_then(|inside| words::same(self.context.texts, inside));
                     let (from, to) = (i + 1, self.line_end(i + 1));
                     text.or_else(|| self.designation(from, to))
                 }
@@ -30,6 +37,14 @@ impl Reader<'_, '_> {
             };
             if found.is_some() {
                 return found;
+            }
+            let tried = matches!(token.kind, Kind::Open)
+                || token.is_in(ANSWER)
+                || token.is_in(OPTION)
+                || token.is_in(HEADING);
+            left -= usize::from(tried);
+            if left == 0 {
+                return None;
             }
         }
         None

@@ -264,6 +264,38 @@ fn a_response_cut_off_at_its_letter_chooses_nothing() {
     assert!(question.grade("Answer: (A)", true).correct);
 }
 
+/// With work that grows by the square of the text this would not end today.
+#[test]
+fn work_grows_no_faster_than_the_text() {
+    let question = Question::read(Some("A"), &metadata(energies()), Options::default()).unwrap();
+    let pieces = [
+        "A ",
+        "A,",
+        "answer ",
+        "answer: ",
+        "answer is x ",
+        "option A ",
+        "(A) ",
+        "\\boxed{A} ",
+        "\\boxed{",
+        "\\boxed ",
+        "$",
+        "(",
+        "so A ",
+        "<answer>",
+        "\\",
+        "B is ",
+        "2.4 ",
+        "2.4 eV ",
+        "答案",
+        "<think>",
+    ];
+    for piece in pieces {
+        question.grade(&piece.repeat(400_000 / piece.len()), false);
+        question.grade(&format!("{}\nA photon.", piece.repeat(400_000 / piece.len())), false);
+    }
+}
+
 proptest! {
     #[test]
     fn for_every_text_grading_ends_and_at_most_one_letter_is_right(

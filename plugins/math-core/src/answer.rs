@@ -18,6 +18,10 @@ pub struct Answer {
 impl Answer {
     /// Reads an answer; none for an empty text and one whose brackets do not match.
     pub fn of(text: &str) -> Option<Answer> {
+        // What surrounds an answer is short.
+        if text.len() > 2 * MAX_LENGTH {
+            return None;
+        }
         let text = undressed(text);
         if text.is_empty() || text.len() > MAX_LENGTH || !is_balanced(&text) {
             return None;

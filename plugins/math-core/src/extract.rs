@@ -43,6 +43,21 @@ pub fn find(response: &str, style: Style, cut_off: bool) -> Found {
     if found.trim().is_empty() { Err("the answer is empty") } else { Ok(found) }
 }
 
+/// No line of an answer is longer than this, in bytes.
+const MAX_LINE: usize = 8192;
+
+/// The first line, as far as it can matter.
+fn first_line(text: &str) -> &str {
+    let near = &text[..floor(text, MAX_LINE)];
+    near.lines().next().unwrap_or("")
+}
+
+/// The last boundary between characters up to a byte.
+fn floor(text: &str, byte: usize) -> usize {
+    let byte = byte.min(text.len());
+    (0..=byte).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
+}
+
 /// A label's own text: what a worked solution gives behind `####`, else all of it.
 pub fn of_label(label: &str) -> &str {
     match label.rfind("####") {
@@ -86,11 +101,13 @@ fn hashes(text: &str) -> Option<Found> {
     loop {
         let at = text[..end].rfind("####")?;
         let rest = text[at + 4..].trim_start_matches('#');
-        let line = rest.trim_start().lines().next().unwrap_or("").trim();
+        let line = first_line(rest.trim_start()).trim();
         // A Markdown heading of words is no answer.
         let heading = line.trim_start_matches(['*', ' ']).starts_with(|c: char| c.is_alphabetic());
         if heading && !Answer::of(line).is_some_and(|a| a.is_formula()) {
-            if let Some(found) = answer_line(line) {
+            if line.len() < 400
+                && let Some(found) = answer_line(line)
+            {
                 return Some(found);
             }
             end = at;
@@ -111,22 +128,25 @@ fn answer_line(text: &str) -> Option<Found> {
         if lower[..at].ends_with(|c: char| c.is_alphanumeric()) {
             continue;
         }
-        let heading = lower[..at].lines().last().unwrap_or("");
+        let heading = &lower
+            [lower[..at].rfind('\n').map_or(0, |i| i + 1).max(floor(&lower, at.saturating_sub(80)))..at];
         let is_heading = heading.starts_with(['#', '*'])
             && heading.replace("final", "").trim_matches(['#', '*', ' ']).is_empty();
         let Some(from) = behind_marker(&lower[at + 6..], is_heading) else { continue };
         let rest = &text[at + 6 + from..];
         // The value may stand on the next line, and a displayed formula run on to the line that closes it.
         let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_'));
+        if rest.get(..4).is_some_and(|v| v.eq_ignore_ascii_case("not ")) {
+            continue;
+        }
         let display = [("$$", "$$"), ("\\[", "\\]")]
             .iter()
             .find_map(|(open, close)| rest.strip_prefix(open).map(|inside| (inside, *close)));
         let value = match display {
             Some((inside, close)) => &inside[..inside.find(close).unwrap_or(inside.len())],
-            None => rest.lines().next().unwrap_or(""),
+            None => first_line(rest),
         };
-        let denied = value.trim_start().get(..4).is_some_and(|v| v.eq_ignore_ascii_case("not "));
-        if value.trim().is_empty() || denied {
+        if value.trim().is_empty() {
             continue;
         }
         return Some(value_of(value));
@@ -155,8 +175,7 @@ fn behind_marker(rest: &str, is_heading: bool) -> Option<usize> {
     let is = if let Some(tail) = rest[at..].strip_prefix("is") {
         tail.starts_with([' ', ':', '\n', '*', '$', '\t']).then_some(at + 2)
     } else {
-        let line = rest.lines().next().unwrap_or("");
-        let near: String = line.chars().take(60).collect();
+        let near: String = rest.chars().take(60).take_while(|c| *c != '\n').collect();
         near.find(" is ")
             .filter(|i| near.starts_with([' ', 's']) && !near[..*i].contains(['.', ':']))
             .map(|i| i + 4)
@@ -242,7 +261,12 @@ fn value_of(line: &str) -> Found {
 fn spans(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(i) = ["$", "\\(", "\\["].iter().filter_map(|o| rest.find(o)).min() {
+    while let Some(i) = rest.find(['$', '\\']) {
+        if !rest[i..].starts_with(['$']) && !rest[i..].starts_with("\\(") && !rest[i..].starts_with("\\[") {
+            // Another command; `\$` is money.
+            rest = rest.get(i + 2..).unwrap_or_else(|| &rest[i + 1..]);
+            continue;
+        }
         let tail = &rest[i..];
         let (open, close) = match tail.as_bytes() {
             [b'$', b'$', ..] => (2, "$$"),

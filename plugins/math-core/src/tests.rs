@@ -298,6 +298,43 @@ fn bombs_are_refused_in_bounded_work() {
     }
 }
 
+/// With work that grows by the square of the text this would not end today.
+#[test]
+fn work_grows_no_faster_than_the_text() {
+    let label = Label::read("5").unwrap();
+    let pieces = [
+        "answer ",
+        "answer: not ",
+        "answer is x ",
+        "\\boxed{5} ",
+        "\\boxed{",
+        "\\boxed ",
+        "\\fbox",
+        "$",
+        "\\(",
+        "$x$ ",
+        "#### a ",
+        "####",
+        "#### 5",
+        "5 ",
+        "5,",
+        "\\frac",
+        "so x = ",
+        "\\",
+        "{",
+        "1e",
+        "answer\n",
+        "<think>",
+        "5/",
+    ];
+    for piece in pieces {
+        let text = piece.repeat(400_000 / piece.len());
+        for style in [Style::Boxed, Style::AnswerLine, Style::LastNumber, Style::Gsm8k, Style::None] {
+            label.grade(&text, style, false);
+        }
+    }
+}
+
 /// Formulas of every kind that has a sign.
 fn formula() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
