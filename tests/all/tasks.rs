@@ -251,7 +251,12 @@ fn the_divergence_from_a_teacher_falls_alone_and_beside_rewards() {
 fn a_teacher_in_the_advantages_pulls_the_policy_to_itself() {
     let (_kept, source) = teacher();
     let sections = format!("[algorithm]\npreset = \"distillation\"\n[teacher]\nsource = {source}\n[rollout]");
-    let dir = tiny_run(&[("[rollout]", &sections), ("steps = 8", "steps = 16")]);
+    let dir = tiny_run(&[
+        ("[rollout]", &sections),
+        ("steps = 8", "steps = 16"),
+        ("learning-rate = 0.01", "learning-rate = 0.003"),
+        ("prompts-per-step = 4", "prompts-per-step = 8"),
+    ]);
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet"]);
     let apart = curve(&dir.path().join("run"), "teacher/kl");
     assert!(mean(&apart[12..]) < mean(&apart[..4]) * 0.8, "{apart:?}");
@@ -324,7 +329,7 @@ fn server(tokenizer: Tokenizer, failures: usize) -> Server {
 
 fn at_server(url: &str, loss: &str) -> tempfile::TempDir {
     let teacher =
-        format!("[teacher]\nendpoint = \"{url}\"\nmodel = \"big\"\nkey-env = \"TEACHER_KEY\"\n{loss}");
+        format!("[teacher]\nbase-url = \"{url}\"\nmodel = \"big\"\napi-key-env = \"TEACHER_KEY\"\n{loss}");
     tiny_run(&[("[rollout]", &format!("{teacher}\n[rollout]")), ("steps = 8", "steps = 6")])
 }
 

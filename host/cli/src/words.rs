@@ -184,7 +184,7 @@ fn run_help(error: &RunError) -> Option<String> {
             "take a model of the same family, whose tokenizer.json is the same".into()
         }
         RunError::Teacher { .. } => {
-            "try the same with curl; look at [teacher] endpoint, model, key-env and timeout; `whet train RECIPE --resume` goes on from the last checkpoint".into()
+            "try the same with curl; look at [teacher] base-url, model, api-key-env and timeout; `whet train RECIPE --resume` goes on from the last checkpoint".into()
         }
         RunError::Turn { .. } => {
             "write `turns = \"last\"` in [sft], or give the model a template with `{% generation %}` tags".into()

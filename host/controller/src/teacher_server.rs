@@ -49,11 +49,11 @@ pub struct OfSample {
 impl Server {
     /// Asks the server once, to see that it answers, how, and that its tokens are `tokenizer`'s.
     pub fn connect(section: &Teacher, tokenizer: &Tokenizer) -> Result<Server, RunError> {
-        let endpoint = section.endpoint.as_deref().unwrap_or_default();
+        let endpoint = section.base_url.as_deref().unwrap_or_default();
         let address = format!("{}/completions", endpoint.trim_end_matches('/'));
         let url = Url::parse(&address)
             .map_err(|e| RunError::Teacher { reason: format!("`{endpoint}` is no address: {e}") })?;
-        let key = section.key_env.as_deref().map(Key::from_env).transpose();
+        let key = section.api_key_env.as_deref().map(Key::from_env).transpose();
         let mut server = Server {
             url,
             model: section.model.clone().unwrap_or_default(),

@@ -71,10 +71,16 @@ pub(crate) fn inert(recipe: &Recipe, add: &mut impl FnMut(Inert)) {
     );
     let Some(teacher) = &recipe.teacher else { return };
     none(
-        teacher.endpoint.is_none(),
-        &["teacher.model", "teacher.key-env", "teacher.timeout", "teacher.retries", "teacher.concurrency"],
+        teacher.base_url.is_none(),
+        &[
+            "teacher.model",
+            "teacher.api-key-env",
+            "teacher.timeout",
+            "teacher.retries",
+            "teacher.concurrency",
+        ],
         "the teacher is loaded here, no server is asked",
-        "leave it out, or name a server with `endpoint = \"http://localhost:8000/v1\"`",
+        "leave it out, or name a server with `base-url = \"http://localhost:8000/v1\"`",
     );
     none(
         teacher.source.is_none(),
@@ -163,37 +169,37 @@ pub(crate) fn check(recipe: &Recipe, report: &mut impl FnMut(&str, String, Strin
             );
         }
     }
-    match (&teacher.source, &teacher.endpoint) {
+    match (&teacher.source, &teacher.base_url) {
         (None, None) => refuse(
             "teacher",
             "there is no model to learn from",
-            "name a model with `source = \"hf://organisation/name\"`, or a server with `endpoint` and `model`",
+            "name a model with `source = \"hf://organisation/name\"`, or a server with `base-url` and `model`",
         ),
         (Some(_), Some(_)) => refuse(
-            "teacher.endpoint",
-            "a teacher is either loaded here (`source`) or asked at a server (`endpoint`)",
+            "teacher.base-url",
+            "a teacher is either loaded here (`source`) or asked at a server (`base-url`)",
             "leave one of the two out",
         ),
         (None, Some(_)) if teacher.model.is_none() => refuse(
-            "teacher.endpoint",
+            "teacher.base-url",
             "a server may have several models",
             "name the teacher with `model = \"…\"`, as the server lists it under /v1/models",
         ),
         _ => {}
     }
-    if let Some(url) = &teacher.endpoint
+    if let Some(url) = &teacher.base_url
         && !url.starts_with("http://")
         && !url.starts_with("https://")
     {
         refuse(
-            "teacher.endpoint",
+            "teacher.base-url",
             "it is no address of a server",
-            "write it as `endpoint = \"http://localhost:8000/v1\"`",
+            "write it as `base-url = \"http://localhost:8000/v1\"`",
         );
     }
-    if teacher.endpoint.is_some() && recipe.rollout.temperature != 1.0 && recipe.rollout.temperature != 0.0 {
+    if teacher.base_url.is_some() && recipe.rollout.temperature != 1.0 && recipe.rollout.temperature != 0.0 {
         refuse(
-            "teacher.endpoint",
+            "teacher.base-url",
             "a server tells log-probabilities at temperature 1, which are not those of `rollout.temperature`",
             "write `temperature = 1.0` in [rollout], or load the teacher here with `source`",
         );
@@ -216,14 +222,14 @@ pub(crate) fn check(recipe: &Recipe, report: &mut impl FnMut(&str, String, Strin
             "leave one of the two out",
         );
     }
-    if teacher.endpoint.is_some() && loss.top_k == 0 {
+    if teacher.base_url.is_some() && loss.top_k == 0 {
         refuse(
             "teacher.loss.top-k",
             "a server tells the likeliest tokens only, not the whole distribution",
             "write `top-k = 20`, or as many as the server allows (vLLM: --max-logprobs)",
         );
     }
-    if teacher.endpoint.is_some() && loss.top_k > 0 && loss.tokens == TopTokens::Student {
+    if teacher.base_url.is_some() && loss.top_k > 0 && loss.tokens == TopTokens::Student {
         refuse(
             "teacher.loss.tokens",
             "a server tells its own likeliest tokens only",
@@ -288,7 +294,7 @@ mod tests {
         assert_eq!(problems(&format!("{rl}{ppo}")), "");
         let distilled = "[teacher]\nsource = \"m\"\nloss = { divergence = \"jensen\", beta = 0.3 }\n";
         assert_eq!(problems(&format!("{rl}{distilled}")), "");
-        let server = "[algorithm]\npreset = \"distillation\"\n[teacher]\nendpoint = \"http://localhost/v1\"\nmodel = \"t\"\n";
+        let server = "[algorithm]\npreset = \"distillation\"\n[teacher]\nbase-url = \"http://localhost/v1\"\nmodel = \"t\"\n";
         assert_eq!(problems(&format!("{rl}{server}")), "");
     }
 
@@ -322,14 +328,17 @@ mod tests {
             ("[algorithm]\npreset = \"ppo\"\n", "needs the values of a critic"),
             ("[teacher]\nsource = \"m\"\n", "nothing reads what the teacher says"),
             ("[teacher]\nloss = {}\n", "there is no model to learn from"),
-            ("[teacher]\nsource = \"m\"\nendpoint = \"http://a/v1\"\nloss = {}\n", "either loaded here"),
+            ("[teacher]\nsource = \"m\"\nbase-url = \"http://a/v1\"\nloss = {}\n", "either loaded here"),
             (
-                "[teacher]\nendpoint = \"http://a/v1\"\nmodel = \"t\"\nloss = {}\n",
+                "[teacher]\nbase-url = \"http://a/v1\"\nmodel = \"t\"\nloss = {}\n",
                 "the likeliest tokens only",
             ),
-            ("[teacher]\nendpoint = \"http://a/v1\"\nloss = { top-k = 5 }\n", "name the teacher with"),
+            ("[teacher]\nbase-url = \"http://a/v1\"\nloss = { top-k = 5 }\n", "name the teacher with"),
             ("[teacher]\nsource = \"m\"\nloss = { beta = 0.3 }\n", "`teacher.loss.beta` has no effect"),
-            ("[teacher]\nsource = \"m\"\nkey-env = \"K\"\nloss = {}\n", "`teacher.key-env` has no effect"),
+            (
+                "[teacher]\nsource = \"m\"\napi-key-env = \"K\"\nloss = {}\n",
+                "`teacher.api-key-env` has no effect",
+            ),
             ("[teacher]\nsource = \"m\"\nloss = { divergence = \"jensen\", beta = 1.0 }\n", "out of range"),
             ("[algorithm]\npreset = \"distillation\"\n", "needs the log-probabilities of a teacher"),
         ] {

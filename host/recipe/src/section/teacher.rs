@@ -21,7 +21,7 @@ pub struct Teacher {
     /// prompt's log-probabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), extend("examples" = ["http://localhost:8000/v1"]))]
-    pub endpoint: Option<String>,
+    pub base_url: Option<String>,
     /// The teacher's name at the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
@@ -29,7 +29,7 @@ pub struct Teacher {
     /// The environment variable that holds the server's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
-    pub key_env: Option<String>,
+    pub api_key_env: Option<String>,
     /// How long the server may take for one sequence.
     pub timeout: Time,
     /// How often a request that failed for a passing reason is sent again.
@@ -107,9 +107,9 @@ impl Default for Teacher {
         Teacher {
             source: None,
             dtype: Dtype::default(),
-            endpoint: None,
+            base_url: None,
             model: None,
-            key_env: None,
+            api_key_env: None,
             timeout: Time(Duration::from_secs(120)),
             retries: 3,
             concurrency: 8,
