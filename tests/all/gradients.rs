@@ -6,11 +6,14 @@ use proptest::test_runner::TestCaseError;
 use serde_json::json;
 use std::collections::BTreeMap;
 use tch::{Device, Kind, Tensor};
+use whet_algorithm::correction::{Aggregate, Metric, Rejection};
 use whet_algorithm::selection::Budget;
-use whet_algorithm::{Correction, Kl, KlEstimator, Reduction};
+use whet_algorithm::{Bounds, Correction, Kl, KlEstimator, Level, Reduction};
 use whet_model::{Config, Decoder, Packed, Weights};
+use whet_trainer::loss::{Entropy, Region, Reject, Surrogate};
 use whet_trainer::{
-    AdamW, KlTerm, LoraOptions, LossOptions, Objective, Ratio, RatioLevel, TrainOptions, TrainSample, Trainer,
+    AdamW, KlTerm, LoraOptions, LossOptions, Objective, OldPolicy, Ratio, RatioLevel, TrainOptions,
+    TrainSample, Trainer,
 };
 use whet_trajectory::{GroupId, SampleId};
 
@@ -94,6 +97,65 @@ fn losses() -> Vec<LossOptions> {
             ..LossOptions::default()
         },
         LossOptions {
+            entropy: Entropy { bonus: 0.3, top_share: 0.4 },
+            rejections: vec![Reject::Veto(0.9), Reject::OffPolicy { delta: 0.01, from_rollout: true }],
+            temperature: 0.7,
+            ..LossOptions::default()
+        },
+        LossOptions {
+            old: OldPolicy::Rollout,
+            correction: None,
+            objective: Objective::SecondMoment { budget: 0.02, least: (0.01, 0.02) },
+            rejections: vec![Reject::SecondMoment(0.05)],
+            ..LossOptions::default()
+        },
+        LossOptions {
+            old: OldPolicy::Current,
+            normalise_correction: true,
+            correction: Some(Correction { level: Level::Sequence, ..Correction::truncated(1.5) }),
+            rejections: vec![Reject::Mismatch(Rejection {
+                metric: Metric::Ratio,
+                over: Some(Aggregate::Mean),
+                bounds: Bounds { low: Some(0.9), high: Some(1.1) },
+            })],
+            reduction: Reduction::TokenMean,
+            ..LossOptions::default()
+        },
+        LossOptions {
+            ratio: Ratio { level: RatioLevel::SequenceToken, clamp_log: Some(20.0) },
+            objective: Objective::Cispo { low: 0.9, high: 1.1, by_sign: false },
+            entropy: Entropy { bonus: 0.05, top_share: 1.0 },
+            ..LossOptions::default()
+        },
+        LossOptions {
+            objective: Objective::Sapo { positive: 1.0, negative: 1.05 },
+            ..LossOptions::default()
+        },
+        LossOptions { objective: Objective::Gmpo { low: 0.1, high: 0.1 }, ..LossOptions::default() },
+        LossOptions {
+            objective: Objective::Dppo {
+                region: Region::TotalVariation { low: 0.01, high: 0.01 },
+                surrogate: Surrogate::Detached { cap: 1.1 },
+                drift: 0.01,
+            },
+            ..LossOptions::default()
+        },
+        LossOptions { objective: Objective::Cpgd { low: 0.1, high: 0.1 }, ..LossOptions::default() },
+        LossOptions { objective: Objective::Dro { beta: 0.5 }, ..LossOptions::default() },
+        LossOptions {
+            objective: Objective::Spo { eps: 0.5, by_probability: true },
+            ..LossOptions::default()
+        },
+        LossOptions {
+            objective: Objective::Vespo { detached: false, positive: (2.0, 3.0), negative: (3.0, 2.0) },
+            ..LossOptions::default()
+        },
+        LossOptions {
+            objective: Objective::Importance,
+            reduction: Reduction::TokenSum,
+            ..LossOptions::default()
+        },
+        LossOptions {
             objective: Objective::Within { budget: Budget { delta: 0.02, least_weight: 0.5, rate: 0.005 } },
             ..LossOptions::default()
         },
@@ -127,7 +189,7 @@ proptest! {
     #[test]
     fn for_every_split_and_order_of_a_batch_the_gradient_is_the_same(
         shapes in prop::collection::vec((0u32..3, 1usize..24), 2..10),
-        budget in 4usize..120, turn in 0usize..10, tied: bool, recompute: bool, which in 0usize..6
+        budget in 4usize..120, turn in 0usize..10, tied: bool, recompute: bool, which in 0usize..18
     ) {
         tch::set_num_threads(1);
         let (config, loss) = (config(tied), &losses()[which]);
@@ -151,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
     #[test]
     fn for_every_loss_samples_without_an_advantage_count_but_need_not_be_computed(
-        shapes in prop::collection::vec((0u32..3, 1usize..24, any::<bool>()), 3..10), which in 0usize..6
+        shapes in prop::collection::vec((0u32..3, 1usize..24, any::<bool>()), 3..10), which in 0usize..18
     ) {
         tch::set_num_threads(1);
         let (config, loss) = (config(true), &losses()[which]);
@@ -180,7 +242,8 @@ proptest! {
         prop_assert!((left_out.loss - all.loss).abs() < 1e-12 * all.loss.abs().max(1.0));
         prop_assert_eq!((left_out.tokens, left_out.sequences), (all.tokens, all.sequences));
         prop_assert_eq!(all.computed, all.tokens);
-        let alone = loss.kl.is_none() && loss.objective.vanishes_without_advantage();
+        let alone =
+            loss.kl.is_none() && loss.entropy.bonus == 0.0 && loss.objective.vanishes_without_advantage();
         let of_silent = with(0.0).iter().zip(&silent).any(|(s, silent)| *silent && trained(s));
         prop_assert_eq!(left_out.computed < all.computed, alone && of_silent);
     }

@@ -1,6 +1,7 @@
 //! Whet's end-to-end tests in one binary: one module per area, so that one link step serves all.
 #![allow(clippy::unwrap_used)]
 
+mod algorithms;
 mod asking;
 mod bad_input;
 mod data;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use whet_recipe::{
-    ByteSize, CorrectionKind, Device, Dtype, Examples, Grant, KlEstimator, LoraTarget, ModelNumbers, Recipe,
-    Reduction, Starter, Time, estimate, schema, starter,
+    ByteSize, Correction, Device, Dtype, Examples, Grant, KlEstimator, LoraTarget, Loss, ModelNumbers,
+    Recipe, Reduction, Starter, Time, estimate, schema, starter,
 };
 
 /// A folder with the files that the recipes below name.
@@ -147,7 +147,7 @@ fn a_short_recipe_gets_every_default() {
     assert_eq!(recipe.reward[0].plugin.limits.time, "200ms".parse::<Time>().unwrap());
     assert_eq!(recipe.reward[0].plugin.limits.memory, ByteSize(32 << 20));
     assert_eq!(recipe.reward[0].weight, 1.0);
-    assert_eq!((recipe.algorithm.clip_low, recipe.algorithm.clip_high), (0.2, 0.28));
+    assert_eq!(recipe.algorithm.loss, Loss::clip(0.2, 0.28));
     let eval = recipe.eval.expect("test data is there, so it is measured");
     assert_eq!((eval.max_tokens, eval.temperature), (32, 0.0), "as long as the rollouts, greedy");
     assert_eq!(recipe.run.dir, std::env::current_dir().unwrap().join("runs/sums"));
@@ -168,7 +168,10 @@ fn every_section_is_read() {
     assert_eq!(recipe.data.columns.metadata.as_deref(), Some(&["level".to_owned()][..]));
     assert!(matches!(recipe.data.examples, Some(Examples::Inline(list)) if list[0].answer == "3"));
     assert_eq!(recipe.reward.len(), 2);
-    assert_eq!(recipe.reward[0].plugin.grants, [Grant::Random, Grant::Http("api.example.com".into())]);
+    assert_eq!(
+        recipe.reward[0].plugin.grants,
+        [Grant::Random, Grant::Http { host: "api.example.com".into(), local: false }]
+    );
     assert_eq!(recipe.reward[0].plugin.config["since"], "2024-01-05", "a date stays as it is written");
     assert_eq!(recipe.reward[0].weights["bare"], 0.2);
     assert_eq!(recipe.filter[0].plugin, "zero-variance");
@@ -176,7 +179,7 @@ fn every_section_is_read() {
     assert_eq!(recipe.on_failure.retries, 3);
     assert_eq!((recipe.algorithm.kl.estimator, recipe.algorithm.kl.coefficient), (KlEstimator::K1, 0.01));
     assert_eq!(recipe.algorithm.reduction, Reduction::SeqMeanTokenMean);
-    assert_eq!(recipe.algorithm.correction.kind, CorrectionKind::None);
+    assert_eq!(recipe.algorithm.correction, Correction::None);
     assert_eq!(recipe.rollout.kv_budget, ByteSize(512 << 20));
     assert_eq!(recipe.eval.unwrap().samples_per_prompt, 4);
     assert_eq!(recipe.run.dir, folder.path().canonicalize().unwrap().join("out"));
@@ -267,7 +270,6 @@ fn all_mistakes_are_reported_at_once_in_the_order_of_the_file() {
         ("`data.shufle` is not known", "sums.toml:5:1"),
         ("`rollout.max-tokens` must be a whole number, not a decimal number (3.0)", "sums.toml:7:14"),
         ("`rollout.top-p` is 1.5, which is out of range", "sums.toml:8:9"),
-        ("`reward` is missing", "sums.toml"),
     ];
     let blocks: Vec<&str> = words.split("\n\n").collect();
     assert_eq!(blocks.len(), expected.len(), "{words}");
@@ -286,7 +288,7 @@ fn keys_are_understood_when_other_systems_name_them() {
         ("[train]\nlearning_rate = 1e-5\n", "did you mean `learning-rate`?"),
         ("[rollout]\nnum_generations = 4\n", "did you mean `samples-per-prompt`?"),
         ("[rollout]\nmax-new-tokens = 4\n", "did you mean `max-tokens`?"),
-        ("[train]\nmax-tokens = 4\n", "did you mean `eval.max-tokens` or `rollout.max-tokens`?"),
+        ("[train]\nmax-tokens = 4\n", "`eval.max-tokens`, `judge.max-tokens` or `rollout.max-tokens`?"),
         ("[algorithm]\nbeta = 0.1\n", "did you mean `kl`?"),
         ("[algoritm]\nclip-low = 0.1\n", "did you mean `algorithm`?"),
         ("[run]\nzzz = 1\n", "known here: dir, checkpoint-every, keep"),
@@ -311,7 +313,15 @@ fn a_wrong_value_is_told_what_to_write() {
         ("[rollout]\ntop-k = 5000000000\n", "out of range", "at most 4294967295"),
         ("[algorithm]\nclip-low = 1.5\n", "out of range", "at most 1"),
         ("[algorithm]\nscale = \"grup\"\n", "cannot be \"grup\"", "did you mean \"group\"?"),
-        ("[algorithm]\npreset = \"ppo\"\n", "cannot be \"ppo\"", "the only choice is \"grpo\""),
+        ("[algorithm]\npreset = \"gpro\"\n", "cannot be \"gpro\"", "did you mean \"grpo\"?"),
+        ("[algorithm]\nloss = \"cipso\"\n", "cannot be \"cipso\"", "did you mean \"cispo\"?"),
+        (
+            "[algorithm]\nloss = { hihg = 0.3 }\n",
+            "`algorithm.loss.hihg` is not known",
+            "did you mean `high`?",
+        ),
+        ("[algorithm]\nloss = 3\n", "must be a table or a text", "a name, as in \"clip\", or a table"),
+        ("[algorithm]\nrejection = [\"opms\"]\n", "cannot be \"opms\"", "did you mean \"opsm\"?"),
         ("[train]\nbetas = [0.9]\n", "a list of 1 items", "with 2 items"),
         ("[train]\nlearning-rate = 0\n", "out of range", "above 0"),
         ("[train]\nlearning-rate = nan\n", "cannot be nan", "finite"),
@@ -327,8 +337,12 @@ fn a_wrong_value_is_told_what_to_write() {
 fn a_key_without_effect_is_refused() {
     for (lines, key) in [
         ("[algorithm]\nkl = { estimator = \"k1\" }\n", "algorithm.kl.estimator"),
-        ("[algorithm]\ncorrection = { kind = \"none\", cap = 3.0 }\n", "algorithm.correction.cap"),
-        ("[advantage]\nplugin = \"group-norm\"\n[algorithm]\nscale = \"none\"\n", "algorithm.scale"),
+        ("[algorithm]\nloss = \"reinforce\"\nratio = \"token\"\n", "algorithm.ratio"),
+        ("[algorithm]\noverlong = { buffer = 4 }\n", "algorithm.overlong.buffer"),
+        (
+            "[advantage]\nplugin = \"group-norm\"\n[algorithm]\nscale = \"none\"\n",
+            "algorithm.estimator.scale",
+        ),
         (
             "[rollout]\ntemperature = 0\nsamples-per-prompt = 1\ntop-k = 5\n[advantage]\nplugin = \"group-norm\"\n",
             "rollout.top-k",
@@ -443,7 +457,7 @@ fn the_schema_describes_each_key_for_editors() {
     let schema = schema();
     assert_eq!(schema["title"], "Whet recipe");
     assert_eq!(schema["additionalProperties"], false);
-    assert_eq!(schema["required"], serde_json::json!(["model", "data", "reward"]));
+    assert_eq!(schema["required"], serde_json::json!(["model", "data"]));
     let rollout = &schema["$defs"]["Rollout"]["properties"]["samples-per-prompt"];
     assert_eq!((&rollout["default"], &rollout["minimum"]), (&8.into(), &1.into()));
     assert!(rollout["description"].as_str().unwrap().contains("group"));

@@ -27,6 +27,8 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let parsed = serde_json::from_str(&schema).context("`whet recipe schema` printed no JSON")?;
     generated(workspace, options, "docs/recipe.md", &reference::markdown(&parsed))?;
     generated(workspace, options, "docs/recipe.schema.json", &schema)?;
+    let algorithms = output(workspace.command(workspace.whet()).args(["recipe", "algorithms"]))?;
+    generated(workspace, options, "docs/algorithms.md", &algorithms)?;
     let faults = faults(&workspace.root)?;
     if !faults.is_empty() {
         bail!("the book has {} faults:\n{}", faults.len(), faults.join("\n"));

@@ -82,6 +82,9 @@ impl Rows {
         };
         let own = value.get("description").and_then(Value::as_str);
         let mut meaning = own.unwrap_or_else(|| description(resolve(schema, value))).to_owned();
+        if !kinds(schema, value).is_empty() {
+            meaning.push_str(" [Options of each kind](algorithms.md).");
+        }
         for choice in choices(resolve(schema, value)) {
             if let (name, Some(text)) = choice {
                 let _ = write!(meaning, " `{name}`: {text}");
@@ -99,6 +102,12 @@ impl Rows {
 
 /// What a value may be, in words.
 fn kind(schema: &Value, value: &Value) -> String {
+    let kinds = kinds(schema, value);
+    if !kinds.is_empty() {
+        let names: Vec<String> = kinds.iter().map(|name| format!("`\"{name}\"`")).collect();
+        let list = if resolve(schema, value).get("items").is_some() { "list of " } else { "" };
+        return format!("{list}{}, or a table with `kind` and its options", names.join(", "));
+    }
     let value = resolve(schema, value);
     let choices = choices(value);
     if !choices.is_empty() {
@@ -182,8 +191,30 @@ fn resolve<'a>(schema: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
+/// The names of the tables that a value may be, where their `kind` tells them apart; also of a list's items.
+fn kinds<'a>(schema: &'a Value, value: &'a Value) -> Vec<&'a str> {
+    let value = resolve(schema, value);
+    if let Some(items) = value.get("items") {
+        return kinds(schema, items);
+    }
+    let options = || value.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    let name = |option: &'a Value| option.pointer("/properties/kind/const").and_then(Value::as_str);
+    let names: Vec<&str> = options().filter_map(name).collect();
+    if !names.is_empty() {
+        return names;
+    }
+    // A kind may be named alone: then the tables are one of two branches.
+    options()
+        .map(|option| resolve(schema, option))
+        .find_map(|o| o.get("anyOf").map(|_| kinds(schema, o)))
+        .unwrap_or_default()
+}
+
 /// The table a value is, or may be (one of several, or a list of them).
 fn table<'a>(schema: &'a Value, value: &'a Value) -> Option<&'a Value> {
+    if !kinds(schema, value).is_empty() {
+        return None;
+    }
     let value = resolve(schema, value);
     if properties(value).is_some() {
         return Some(value);
@@ -239,11 +270,16 @@ mod tests {
                         "stop": { "type": "array", "items": { "type": "string" }, "default": [] },
                         "mode": { "description": "Which | how.", "$ref": "#/$defs/Mode", "default": "a" },
                         "limits": { "$ref": "#/$defs/Limits" },
+                        "loss": { "description": "The term.", "anyOf": [{ "$ref": "#/$defs/Loss" }, { "type": "string", "enum": ["clip", "sapo"] }] },
                     },
                 },
                 "Mode": { "oneOf": [
                     { "const": "a", "type": "string", "description": "The first." },
                     { "const": "b", "type": "string" },
+                ] },
+                "Loss": { "anyOf": [
+                    { "type": "object", "properties": { "kind": { "const": "clip" }, "low": { "type": "number" } } },
+                    { "type": "object", "properties": { "kind": { "const": "sapo" } } },
                 ] },
                 "Limits": { "description": "Bounds.", "type": "object", "properties": { "time": { "type": ["string", "null"] } } },
                 "Use": { "type": "object", "required": ["plugin"], "properties": { "plugin": { "type": "string" } } },
@@ -270,6 +306,8 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("| `stop` | list of text | `[]` |"), "{page}");
+        let kinds = "| `loss` | `\"clip\"`, `\"sapo\"`, or a table with `kind` and its options |  | The term. [Options";
+        assert!(page.contains(kinds) && !page.contains("`loss.low`"), "{page}");
     }
 
     #[test]

@@ -131,8 +131,9 @@ pub fn off_policy(advantages: &[f64], old: &[f64], log_prob: &[f64], mask: &[boo
     advantages.iter().map(|&a| a < 0.0 && total / n > delta).collect()
 }
 
-/// The trained tokens whose value is among the `max(1, ⌈share · trained⌉)` largest; what equals the least of these is
-/// picked too, so that order does not matter. Of entropies: high-entropy tokens.
+/// The trained tokens whose value is among the `max(1, ⌈share · trained⌉)` largest; what equals the least of these, to
+/// six digits, is picked too, so that neither order nor rounding matters: answers that begin alike have the same
+/// values at the same places. Of entropies: high-entropy tokens.
 ///
 /// Source: arXiv 2506.01939; TRL `top_entropy_quantile`.
 pub fn top_share(values: &[f64], mask: &[bool], share: f64) -> Vec<bool> {
@@ -140,6 +141,7 @@ pub fn top_share(values: &[f64], mask: &[bool], share: f64) -> Vec<bool> {
     trained.sort_by(|a, b| b.total_cmp(a));
     let count = ((share * trained.len() as f64).ceil() as usize).clamp(1, trained.len().max(1));
     let Some(least) = trained.get(count - 1).copied() else { return vec![false; mask.len()] };
+    let least = least - 1e-6 * least.abs();
     (0..mask.len()).map(|t| mask[t] && values[t] >= least).collect()
 }
 

@@ -296,7 +296,7 @@ pub fn engine_drift(steps: &[StepStatistics]) -> Option<Alert> {
             "rollout and trainer log-probs differ by {:.4} on average; {} is expected of this precision",
             now.drift, now.drift_limit
         ),
-        "importance weights are unreliable: use fp32, or algorithm.importance-cap; if it persists in fp32 this is a defect worth reporting",
+        "importance weights are unreliable: use fp32, or a bound by algorithm.correction; if it persists in fp32 this is a defect worth reporting",
     )
 }
 

@@ -2,14 +2,14 @@
 
 use crate::definition::{DEFINITIONS, Definition, SYMBOLS, definition};
 use crate::preset;
-use crate::section::{Algorithm, Correction, Old, Placement, Preset, Recipe, Whiten};
+use crate::section::{Algorithm, Correction, Old, Placement, Preset, Ratio, Recipe, Whiten};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// What a recipe's algorithm computes, line by line as name and text, with its numbers filled in.
 pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
     let algorithm = &recipe.algorithm;
-    let mut lines = vec![("preset", algorithm.preset.name())];
+    let mut lines = vec![("preset", format!("{}: {}", algorithm.preset.name(), meaning(algorithm.preset)))];
     let mut add = |name, text: String| lines.push((name, text));
     if let Some(text) = shaping(recipe) {
         add("shaping", text);
@@ -58,6 +58,7 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         definition("estimator", &preset::kind_of(&algorithm.estimator))
             .filter(|_| recipe.advantage.is_none()),
         definition("loss", &preset::kind_of(&algorithm.loss)),
+        definition("ratio", &name_of(&algorithm.ratio)).filter(|_| algorithm.ratio != Ratio::Token),
     ]
     .into_iter()
     .flatten()
@@ -66,6 +67,14 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
     .collect();
     add("sources", sources.join("; "));
     lines
+}
+
+/// What is said of a preset at its type.
+fn meaning(preset: Preset) -> String {
+    let schema = crate::schema();
+    let all = schema["$defs"]["Preset"]["oneOf"].as_array().cloned().unwrap_or_default();
+    let of = all.iter().find(|m| m["const"] == preset.name().as_str());
+    of.and_then(|m| m["description"].as_str()).unwrap_or_default().to_owned()
 }
 
 fn shaping(recipe: &Recipe) -> Option<String> {
@@ -137,6 +146,12 @@ fn name_of<T: serde::Serialize>(choice: &T) -> String {
     value(choice).as_str().unwrap_or_default().to_owned()
 }
 
+/// Formulas whose divisor `scale = "none"` takes away.
+const UNSCALED: [(&str, &str); 2] = [
+    ("group-relative", "A_i = r_i - b_i, b the {baseline} of the group"),
+    ("pass-at-k", "A_best = r_best - r_second; all others 0"),
+];
+
 /// A part's formula with its options in it, and those that the formula does not name.
 fn filled(recipe: &Recipe, part: &str, value: &Value) -> String {
     let kind = value["kind"].as_str().unwrap_or_default();
@@ -146,40 +161,35 @@ fn filled(recipe: &Recipe, part: &str, value: &Value) -> String {
     if kind == "seq-mean-token-sum-norm" {
         options.entry("length").or_insert_with(|| recipe.rollout.max_tokens.into());
     }
-    let (mut text, mut rest) = (definition.formula.to_owned(), Vec::new());
+    let unscaled =
+        UNSCALED.iter().find(|(name, _)| *name == kind && options.get("scale") == Some(&"none".into()));
+    if unscaled.is_some() {
+        options.retain(|name, _| name != "scale" && name != "eps");
+    }
+    let formula = unscaled.map_or(definition.formula, |(_, formula)| formula);
+    let (mut text, mut rest) = (formula.to_owned(), Vec::new());
     for (name, value) in &options {
         let hole = format!("{{{name}}}");
-        let shown = shown(value);
-        if text.contains(&hole) {
-            text = text.replace(&hole, &shown);
-        } else {
-            rest.push(format!("{name} {shown}"));
+        match text.contains(&hole) {
+            true => text = put(&text, &hole, value),
+            false => rest.push(format!("{name} {}", shown(value))),
         }
     }
     rest.retain(|option| option != "normalise false" && option != "normalise true");
     let rest = if rest.is_empty() { String::new() } else { format!("  ({})", rest.join(", ")) };
-    format!("{kind}: {}{rest}", computed(&text))
+    format!("{kind}: {text}{rest}")
 }
 
-/// `1 - 0.2` is 0.8: what a person wants to read.
-fn computed(text: &str) -> String {
+/// A formula with a number in its hole; `1 - 0.2` is written as the 0.8 that a person wants to read.
+fn put(text: &str, hole: &str, value: &Value) -> String {
     let mut text = text.to_owned();
-    for sign in ["1 - ", "1 + "] {
-        let mut from = 0;
-        while let Some(at) = text[from..].find(sign).map(|at| at + from) {
-            let digits = &text[at + sign.len()..];
-            let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.' && c != 'e' && c != '-');
-            let number = &digits[..end.unwrap_or(digits.len())];
-            from = at + 1;
-            if let Ok(number) = number.parse::<f64>() {
-                let length = sign.len() + digits[..end.unwrap_or(digits.len())].len();
-                let sum = if sign == "1 - " { 1.0 - number } else { 1.0 + number };
-                // Sums of decimal fractions as people write them, without the last binary digits.
-                text.replace_range(at..at + length, &format!("{}", (sum * 1e12).round() / 1e12));
-            }
+    if let Some(number) = value.as_f64() {
+        for (sign, sum) in [("1 - ", 1.0 - number), ("1 + ", 1.0 + number)] {
+            // Sums of decimal fractions, without the last binary digits.
+            text = text.replace(&format!("{sign}{hole}"), &format!("{}", (sum * 1e12).round() / 1e12));
         }
     }
-    text
+    text.replace(hole, &shown(value))
 }
 
 fn shown(value: &Value) -> String {
@@ -283,15 +293,9 @@ fn presets(page: &mut String) {
         page,
         "| preset | what it is | estimator | loss | reduction | other |\n|---|---|---|---|---|---|"
     );
-    let schema = crate::schema();
-    let meanings = schema["$defs"]["Preset"]["oneOf"].as_array().cloned().unwrap_or_default();
     for preset in Preset::ALL {
         let algorithm = value(&preset::algorithm(preset));
         let name = preset.name();
-        let meaning = meanings
-            .iter()
-            .find(|m| m["const"] == name.as_str())
-            .map_or("", |m| m["description"].as_str().unwrap_or_default());
         let part = |key: &str| {
             let same = preset != Preset::Grpo && algorithm[key] == usual[key];
             if same { String::new() } else { format!("`{}`", inline(&algorithm[key])) }
@@ -307,7 +311,7 @@ fn presets(page: &mut String) {
         let _ = writeln!(
             page,
             "| `{name}` | {} | {} | {} | {} | {} |",
-            cell(meaning),
+            cell(&meaning(preset)),
             part("estimator"),
             part("loss"),
             part("reduction"),
@@ -383,8 +387,8 @@ mod tests {
 
     #[test]
     fn sums_in_formulas_are_computed_where_they_are_numbers() {
-        assert_eq!(computed("clip(r, 1 - 0.2, 1 + 0.28)"), "clip(r, 0.8, 1.28)");
-        assert_eq!(computed("1 - 3e-4 and r - 1 and 1 - 2 p"), "0.9997 and r - 1 and -1 p");
+        let filled = put("clip(r, 1 - {low}, 1 + {low}), 1 - 2 p", "{low}", &serde_json::json!(3e-4));
+        assert_eq!(filled, "clip(r, 0.9997, 1.0003), 1 - 2 p");
     }
 
     #[test]

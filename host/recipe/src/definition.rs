@@ -48,7 +48,7 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "estimator",
         "group-relative",
-        "A_i = (r_i - b_i) / (s + {eps}), b the {baseline} of the group, s the deviation over {scale}",
+        "A_i = (r_i - b_i) / (s + {eps}), b the {baseline} of the group, s the deviation of the {scale}",
         "GRPO arXiv 2402.03300, Dr. GRPO 2503.20783, RLOO 2402.14740",
         "verl `grpo`, slime and Relax with eps 1e-6 and `singleton = \"reward\"` (verl); TRL with eps 1e-4; OpenRLHF and \
          LightRFT with 1e-9; NeMo RL with `baseline = \"leave-one-out\"`, `scale = \"others\"`; prime-rl with \
@@ -92,7 +92,7 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "estimator",
         "pass-at-k",
-        "A_best = (r_best - r_second) / (s + {eps}), s the deviation over {scale}; all others 0",
+        "A_best = (r_best - r_second) / (s + {eps}), s the deviation of the {scale}; all others 0",
         "Pass@k training arXiv 2503.19595",
         "verl `grpo_passk`",
     ),
@@ -188,7 +188,7 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "loss",
         "dppo",
-        "the {surrogate} surrogate (detached: -A sg(min(r, {cap})) lp; ratio: -A r) where p is in its {region} region ({low} down, \
+        "the {surrogate} surrogate (detached: -A sg(min(r, {cap})) lp, ratio: -A r) where p is in its {region} region ({low} down, \
          {high} up) or comes back, else 0; plus {drift} (log r)²",
         "DPPO arXiv 2602.04879",
         "verl `dppo_tv`, `dppo_kl`; prime-rl with `surrogate = \"ratio\"`, `drift = 1e-3`",

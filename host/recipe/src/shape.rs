@@ -82,8 +82,10 @@ impl<'a> Checker<'a> {
                 Some(branch) => self.value(branch, value, path),
                 None => {
                     let expected: Vec<String> = branches.iter().map(|b| self.expected(b)).collect();
+                    let usual = KEYS.iter().find(|(key, _)| *key == path).map(|(_, text)| (*text).to_owned());
+                    let named = branches.iter().find_map(|b| b.get("enum")?.get(0)?.as_str());
                     let instead =
-                        KEYS.iter().find(|(key, _)| *key == path).map(|(_, example)| (*example).to_owned());
+                        usual.or_else(|| named.map(|name| format!("a name, as in \"{name}\", or a table")));
                     self.wrong_type(expected.join(" or "), value, path, instead);
                 }
             };

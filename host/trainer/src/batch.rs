@@ -77,30 +77,14 @@ impl Batch<'_> {
             let flat: Vec<bool> = targets.iter().map(|t| picked[t.sample][t.position]).collect();
             tokens.picked = Some(Tensor::from_slice(&flat));
         }
-        let judged = match self.plan {
-            Some(plan) => {
-                targets.iter().map(|t| plan.judged[t.sample][t.position]).collect::<Vec<plan::Judged>>()
-            }
-            None => {
-                let mut members: Vec<Vec<usize>> = vec![Vec::new(); sequences as usize];
-                sequence.iter().enumerate().for_each(|(n, &s)| members[s as usize].push(n));
-                let mut judged = vec![plan::Judged::default(); targets.len()];
-                for members in members {
-                    let pick = |list: &[f64]| members.iter().map(|&n| list[n]).collect::<Vec<f64>>();
-                    let known = plan::Known {
-                        advantages: pick(&advantages),
-                        log_prob: pick(&current),
-                        old: pick(old),
-                        trainer: pick(corrected),
-                        rollout: pick(&rollout),
-                    };
-                    for (&n, token) in members.iter().zip(plan::judge(options, &known)) {
-                        judged[n] = token;
-                    }
-                }
-                judged
-            }
+        let known = plan::Known {
+            advantages,
+            log_prob: current.clone(),
+            old: old.clone(),
+            trainer: corrected.clone(),
+            rollout: rollout.clone(),
         };
+        let judged = self.judged(options, targets, &known, &sequence);
         let weight = loss::tensor(&list(&|_, t| self.weights[t.sample]), Kind::Double);
         let factor: Vec<f64> = judged.iter().map(plan::Judged::factor).collect();
         let objective = self.plan.map_or(options.objective, |plan| plan.objective);
@@ -148,6 +132,30 @@ impl Batch<'_> {
             m.correction_mean += judged[n].weight;
         }
         Ok(TokenGradient { log_prob, entropy })
+    }
+
+    /// What is decided about every target, by the batch's plan or, without one, sequence by sequence.
+    fn judged(
+        &self,
+        options: &LossOptions,
+        targets: &[Target],
+        known: &plan::Known,
+        sequence: &[i64],
+    ) -> Vec<plan::Judged> {
+        if let Some(plan) = self.plan {
+            return targets.iter().map(|t| plan.judged[t.sample][t.position]).collect();
+        }
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        for (n, &s) in sequence.iter().enumerate() {
+            members.resize(members.len().max(s as usize + 1), Vec::new());
+            members[s as usize].push(n);
+        }
+        let mut judged = vec![plan::Judged::default(); targets.len()];
+        for members in members {
+            let found = plan::judge(options, &known.part(&members));
+            members.into_iter().zip(found).for_each(|(n, token)| judged[n] = token);
+        }
+        judged
     }
 }
 

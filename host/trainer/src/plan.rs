@@ -162,6 +162,18 @@ fn normalise(judged: &mut [Vec<Judged>], level: Level) {
 }
 
 impl Known {
+    /// Of the tokens at `places` alone.
+    pub fn part(&self, places: &[usize]) -> Known {
+        let pick = |list: &[f64]| places.iter().map(|&n| list[n]).collect();
+        Known {
+            advantages: pick(&self.advantages),
+            log_prob: pick(&self.log_prob),
+            old: pick(&self.old),
+            trainer: pick(&self.trainer),
+            rollout: pick(&self.rollout),
+        }
+    }
+
     fn of(sample: &TrainSample, now: &Now, options: &LossOptions) -> Known {
         let trained = |list: &[f32]| -> Vec<f64> {
             let tokens = (0..sample.tokens.len()).filter(|&t| sample.loss_mask[t]);
