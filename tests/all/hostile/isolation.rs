@@ -72,6 +72,11 @@ pub fn cases() -> Vec<Case> {
                 assert_eq!(plugin.stats().retries, 0);
             },
         ),
+        scene(
+            1,
+            "three bad samples of sixty-four are errors of their kinds, and the others have their scores",
+            batch_of_64,
+        ),
         scene(1, "a group that loops leaves a group scored at the same time alone", concurrent_group),
         scene(37, "a guest finds nothing of another guest in memory, table or globals", leftovers),
         scene(38, "plugins of equal bytes do not see each other's state", |host| {
@@ -139,6 +144,38 @@ fn looping_sample(host: &Host) {
     assert_eq!(kinds(&outcomes)[3], "cpu-timeout");
     let stats = plugin.stats();
     assert_eq!((stats.retries, stats.failures), (8, 2), "the group's call and the sample's own");
+}
+
+/// Eight groups of eight, scored from four threads: one sample loops, one takes all memory it can get, one says NaN.
+fn batch_of_64(host: &Host) {
+    let plugin = load(host, &Guest::scoring(OBEDIENT), &hasty());
+    let mut responses = vec![["1", "x", "1", "x", "x", "1", "1", "x"]; 8];
+    let bad = [(1, 3, "L", "cpu-timeout"), (4, 0, "M", "memory-limit"), (6, 7, "N", "non-finite")];
+    bad.iter().for_each(|&(group, sample, says, _)| responses[group][sample] = says);
+    let next = AtomicUsize::new(0);
+    let score_all = || {
+        let mut outcomes = Vec::new();
+        while let Some(responses) = responses.get(next.fetch_add(1, Ordering::Relaxed)) {
+            outcomes.push((responses, plugin.score(&group("g", responses)).unwrap()));
+        }
+        outcomes
+    };
+    let scored: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(score_all)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(scored.len(), 8);
+    for (response, outcome) in scored.iter().flat_map(|(responses, o)| responses.iter().zip(o)) {
+        let kind =
+            bad.iter().find(|(_, _, says, _)| says == response).map_or("scored", |(_, _, _, kind)| kind);
+        assert_eq!(kinds(std::slice::from_ref(outcome)), [kind], "{response}");
+        let reward = match *response {
+            "1" => Some(1.0),
+            "x" => Some(0.5),
+            _ => None,
+        };
+        assert_eq!(outcome.reward(&[]), reward, "{response}");
+    }
 }
 
 /// While one thread scores a group that loops, another scores good groups with the same plugin.
