@@ -13,6 +13,7 @@ import importlib
 import io
 import operator
 import posixpath
+import re
 import string
 import sys
 import types
@@ -26,7 +27,7 @@ DENIED = frozenset(
     "f_back f_globals f_locals f_builtins f_code f_trace tb_frame tb_next gi_frame gi_code gi_yieldfrom "
     "cr_frame cr_code cr_await cr_origin ag_frame ag_code ag_await __globals__ __builtins__ __code__ "
     "__closure__ __subclasses__ __getattribute__ __loader__ __spec__ __reduce__ __reduce_ex__ __defaults__ "
-    "__kwdefaults__ __traceback__ _getframe _current_frames settrace setprofile monitoring co_consts "
+    "__kwdefaults__ __traceback__ _getframe _current_frames co_consts "
     "co_code __mro_entries__ __init_subclass__ __set_name__ _getframemodulename".split()
 )
 #: Attributes that are looked up by a function of ours.
@@ -115,9 +116,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, str):
-            for denied in DENIED:
-                if denied in node.value:
-                    raise Refused(f"it spells `{denied}`")
+            found = _SPELLED.search(node.value)
+            if found:
+                raise Refused(f"it spells `{found[0]}`")
         return node
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
@@ -130,6 +131,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
+_SPELLED = re.compile(r"(?<!\w)(?:" + "|".join(DENIED) + r")(?!\w)")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

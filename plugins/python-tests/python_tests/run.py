@@ -152,14 +152,16 @@ def _call(
 class _Sites:
     """The assertions of a script, and how each went."""
 
-    def __init__(self, space: Space, steps: int) -> None:
-        self.lines: list[str] = []
+    def __init__(self, source: str, space: Space, steps: int) -> None:
+        self.source = source
+        #: First and last line of each assertion.
+        self.lines: list[tuple[int, int]] = []
         self.went: dict[int, bool] = {}
         self.failure: str | None = None
         self._space, self._steps = space, steps
 
-    def add(self, text: str) -> int:
-        self.lines.append(text)
+    def add(self, node: ast.Assert) -> int:
+        self.lines.append((node.lineno, node.end_lineno or node.lineno))
         return len(self.lines) - 1
 
     def begin(self) -> None:
@@ -174,7 +176,8 @@ class _Sites:
         if isinstance(error, TestsNeed):
             raise error
         self.went[site] = False
-        text = " ".join(self.lines[site].split())
+        first, last = self.lines[site]
+        text = " ".join(" ".join(self.source.split("\n")[first - 1 : last]).split())
         if isinstance(error, budget.OutOfSteps):
             self.failure = self.failure or f"timed out after {self._steps} steps: {text}"[:_NOTE]
             raise error
@@ -187,9 +190,16 @@ class _Assertions(ast.NodeTransformer):
 
     def __init__(self, sites: _Sites) -> None:
         self.sites = sites
+        #: Names that the tests read.
+        self.asked: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if isinstance(node.ctx, ast.Load):
+            self.asked.add(node.id)
+        return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        site = self.sites.add(ast.unparse(node))
+        site = self.sites.add(node)
         test = self.visit(node.test)
 
         def call(name: str, *arguments: ast.expr) -> ast.stmt:
@@ -244,10 +254,11 @@ def _script(
         tree = ast.parse(case.source, _TESTS)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise TestsNeed("the tests are no Python") from None
-    sites = _Sites(space, steps)
-    asked = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    sites = _Sites(case.source, space, steps)
+    rewriter = _Assertions(sites)
     own = set(extract.names(tree))
-    code = compile(_Assertions(sites).visit(tree), _TESTS, "exec")
+    code = compile(rewriter.visit(tree), _TESTS, "exec")
+    asked = rewriter.asked
     names: dict[str, object] = {
         "__name__": "__tests__",
         "__builtins__": dict(
@@ -337,7 +348,5 @@ def _lend(
             names[name] = space.globals[name]
 
 
-# Imports what it needs while there are files to import from.
-ast.unparse(ast.parse("assert f(x) == [1]"))
 # Whatever is believed was there before any program.
 compare.trust_all()

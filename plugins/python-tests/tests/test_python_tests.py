@@ -149,7 +149,7 @@ class Cheating(unittest.TestCase):
             "from collections import Counter, defaultdict, deque, OrderedDict\nfrom functools import lru_cache\n@lru_cache(None)\ndef add(a, b): return Counter([1] * a + [1] * b)[1] + 0",
             "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\n    def __eq__(self, o): return self.x == o.x\ndef add(a, b): return P(a).x + P(b).x",
             "import sys\nsys.setrecursionlimit(10000)\ndef add(a, b): return a if b == 0 else 1 + add(a, b - 1)",
-            "def add(a, b): return int('{}'.format(a)) + int(f'{b}')",
+            "def add(a, b): return int('{}'.format(a)) + int(f'{b}')  # self_back\nx = 'self_code monitoring'",
             "from enum import Enum\nclass E(Enum):\n    A = 1\ndef add(a, b): return eval('a + b', {'a': a, 'b': b})",
             "import time\nstart = time.time()\n" + ADD + "assert add(1, 1) == 2\nif __name__ == '__main__':\n    print(add(1, 2), time.time() - start)",
             "class Solution:\n    def __init__(self): self.__dict__['k'] = 0\n    def add(self, a, b): return a + b + self.k\nadd = Solution().add",
