@@ -14,7 +14,8 @@ pub fn rows(cases: &Path, made: usize) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(cases).with_context(|| format!("reading {}", cases.display()))?;
     let mut rows = Vec::new();
     for line in text.lines() {
-        let case: Value = serde_json::from_str(line).with_context(|| format!("reading {}", cases.display()))?;
+        let case: Value =
+            serde_json::from_str(line).with_context(|| format!("reading {}", cases.display()))?;
         let input = &case["input"];
         if input["answer_style"] == "boxed" && input["max_seconds"].is_null() {
             rows.push(json!({ "id": case["id"], "label": input["gold"], "response": input["response"] }));
@@ -50,7 +51,10 @@ fn pair(i: usize, right: bool) -> (String, String) {
             format!("\\begin{{pmatrix}} {a} & {b} \\\\ 0 & {c} \\end{{pmatrix}}"),
             format!("\\begin{{pmatrix}}{a}&{}\\\\0&{c}\\end{{pmatrix}}", b + off),
         ),
-        _ => (format!("\\frac{{1}}{{{a}+\\sqrt{{2}}}}"), format!("\\frac{{{a}-\\sqrt{{2}}}}{{{}}}", a * a - 2 + off)),
+        _ => (
+            format!("\\frac{{1}}{{{a}+\\sqrt{{2}}}}"),
+            format!("\\frac{{{a}-\\sqrt{{2}}}}{{{}}}", a * a - 2 + off),
+        ),
     }
 }
 
@@ -62,7 +66,8 @@ mod tests {
     fn rows_are_the_cases_and_as_many_made_ones_as_asked_for() {
         let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/cases/math.jsonl");
         let rows = rows(&cases, 24).unwrap();
-        let made: Vec<&Value> = rows.iter().filter(|r| r["id"].as_str().unwrap().starts_with("made-")).collect();
+        let made: Vec<&Value> =
+            rows.iter().filter(|r| r["id"].as_str().unwrap().starts_with("made-")).collect();
         assert_eq!(made.len(), 24);
         assert!(rows.len() > 80);
         assert_eq!(pair(1, true), ("\\frac{3}{3}".into(), "\\frac{6}{6}".into()));

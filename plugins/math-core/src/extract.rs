@@ -128,8 +128,9 @@ fn answer_line(text: &str) -> Option<Found> {
         if lower[..at].ends_with(|c: char| c.is_alphanumeric()) {
             continue;
         }
-        let heading = &lower
-            [lower[..at].rfind('\n').map_or(0, |i| i + 1).max(floor(&lower, at.saturating_sub(80)))..at];
+        // A heading is short.
+        let near = &lower[floor(&lower, at.saturating_sub(80))..at];
+        let heading = &near[near.rfind('\n').map_or(0, |i| i + 1)..];
         let is_heading = heading.starts_with(['#', '*'])
             && heading.replace("final", "").trim_matches(['#', '*', ' ']).is_empty();
         let Some(from) = behind_marker(&lower[at + 6..], is_heading) else { continue };
