@@ -55,7 +55,7 @@ fn split(piece: &str, words: &mut Vec<String>) {
 /// `-1,234.50` as `-1234.5`, without brackets, currencies, percent signs and stops around it.
 fn number(piece: &str) -> Option<String> {
     let around = |c: char| is_mark(c) && !matches!(c, '-' | '+' | '.');
-    let mut inside = piece.trim_start_matches(around).trim_end_matches(|c| is_mark(c));
+    let mut inside = piece.trim_start_matches(around).trim_end_matches(is_mark);
     let negative = inside.starts_with('-');
     inside = inside.trim_start_matches(['-', '+']).trim_start_matches(around);
     let (whole, decimals) = inside.split_once('.').unwrap_or((inside, ""));
