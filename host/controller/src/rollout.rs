@@ -213,7 +213,7 @@ impl<'a> Line<'a> {
         self.early.insert(slot, Answered { ask: self.asks[slot].clone(), completions, judgements });
         while let Some(next) = self.early.remove(&self.done.len()) {
             self.done.push(next);
-            let flow = self.done.last().map_or(Ok(ControlFlow::Continue(())), |group| taker(group))?;
+            let flow = self.done.last().map_or(Ok(ControlFlow::Continue(())), &mut *taker)?;
             if flow.is_break() {
                 return Ok(flow);
             }
