@@ -7,7 +7,7 @@
 use crate::TrainError;
 use crate::body;
 use crate::frozen::Frozen;
-use crate::head::{add_weight_grad, wide};
+use crate::head::{self, wide};
 use crate::layout::Layout;
 use crate::loss::LossError;
 use crate::loss::distillation::{Divergence, Rest, divergence};
@@ -18,7 +18,7 @@ use whet_model::Packed;
 use whet_trajectory::SampleId;
 
 /// Entries of a chunk's logits; some eight tensors of this size exist at once.
-const ENTRIES: i64 = 1 << 22;
+const ENTRIES: i64 = 1 << 23;
 
 /// Over which tokens distributions are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl Distillation<'_> {
             let part = |t: &Tensor| t.narrow(0, start, length);
             let logits = {
                 let _guard = tch::no_grad_guard();
-                part(hidden).linear(output.weight, None::<&Tensor>).to_kind(wide) / temperature
+                head::logits(&part(hidden).to_kind(wide), output.weight) / temperature
             };
             let logits = logits.set_requires_grad(true);
             let (student, expected) = match (&teacher, self.teacher) {
@@ -184,11 +184,11 @@ impl Distillation<'_> {
             let loss = (&rows * part(&weight)).sum(Kind::Double);
             let grad = Tensor::f_run_backward(&[&loss], &[&logits], false, false)?.remove(0);
             let _guard = tch::no_grad_guard();
-            let grad = (grad / temperature).to_kind(kind);
+            let grad = grad / temperature;
             let mut slot = part(&hidden_grad);
-            slot.copy_(&grad.matmul(output.weight));
+            slot.copy_(&head::hidden_grad(&grad, output.weight));
             if let Some(total) = weight_grad.as_deref_mut() {
-                add_weight_grad(total, &grad, &part(hidden));
+                head::add_weight_grad(total, &grad, &part(hidden).to_kind(wide));
             }
             found.loss += loss.double_value(&[]);
             found.divergence += (rows * part(&count)).sum(Kind::Double).double_value(&[]);
@@ -207,7 +207,8 @@ impl Distillation<'_> {
         let kind = logits.kind();
         let mut expected = {
             let _guard = tch::no_grad_guard();
-            hidden.linear(&model.head, None::<&Tensor>).to_kind(kind).to_device(logits.device()) / temperature
+            let logits_there = head::logits(&hidden.to_kind(kind), &model.head);
+            logits_there.to_device(logits.device()) / temperature
         };
         // Output layers are padded to round sizes; no tokenizer has the words beyond the smaller one.
         let common = logits.size()[1].min(expected.size()[1]);

@@ -223,6 +223,29 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Parts of an output layer's weight `[V, H]`, each as its first word and in `kind`.
+fn parts(weight: &Tensor, kind: Kind) -> impl Iterator<Item = (i64, Tensor)> + '_ {
+    let vocabulary = weight.size()[0];
+    (0..vocabulary)
+        .step_by(WORDS as usize)
+        .map(move |first| (first, weight.narrow(0, first, WORDS.min(vocabulary - first)).to_kind(kind)))
+}
+
+/// The logits of few rows, `[n, V]` in the kind of `hidden` `[n, H]`.
+pub(crate) fn logits(hidden: &Tensor, weight: &Tensor) -> Tensor {
+    let part = |(_, words): (i64, Tensor)| hidden.linear(&words, None::<&Tensor>);
+    Tensor::cat(&parts(weight, hidden.kind()).map(part).collect::<Vec<Tensor>>(), 1)
+}
+
+/// The gradient at the hidden states, `[n, H]`, of one at the logits, `[n, V]`.
+pub(crate) fn hidden_grad(grad: &Tensor, weight: &Tensor) -> Tensor {
+    let mut total = Tensor::zeros([grad.size()[0], weight.size()[1]], (grad.kind(), grad.device()));
+    for (first, words) in parts(weight, grad.kind()) {
+        total += grad.narrow(1, first, words.size()[0]).matmul(&words);
+    }
+    total
+}
+
 /// Adds `gradᵀ hidden` to the gradient `[V, H]` of an output layer, a part of the vocabulary at a time, so that no
 /// copy of it exists.
 ///

@@ -246,6 +246,11 @@ fn a_critic_starts_at_zero_and_learns_its_returns() {
     };
     let before = error(&critic);
     let loss = ValueLoss { clip: None, ..LOSS };
+    let (config, weights) = model();
+    let rounded = TrainOptions { kind: Kind::BFloat16, ..options() };
+    let mut in_bf16 = ValueModel::new(&config, weights, rounded).expect("a critic");
+    in_bf16.forward_backward(&batch, &goals(&batch), loss, Reduction::TokenMean).expect("a gradient");
+    assert!(!in_bf16.optimiser_step().skipped);
     for _ in 0..30 {
         critic.forward_backward(&batch, &goals(&batch), loss, Reduction::TokenMean).expect("a gradient");
         assert!(!critic.optimiser_step().skipped);
@@ -441,8 +446,10 @@ fn distillation_brings_the_student_to_its_teacher() {
     let (config, weights) = other();
     let weights = weights.into_iter().map(|(n, t)| (n, t.to_kind(Kind::Float))).collect();
     let teacher = Frozen::new(&config, &weights).expect("a teacher");
-    for (kind, support, rest) in divergences() {
-        let mut trainer = trainer(options());
+    for (index, (kind, support, rest)) in divergences().into_iter().enumerate() {
+        // Every other one in bf16, with a teacher in f32.
+        let compute = if index % 2 == 0 { Kind::Float } else { Kind::BFloat16 };
+        let mut trainer = trainer(TrainOptions { kind: compute, ..options() });
         let distillation = towards(Teacher::Model(&teacher), kind, support, rest);
         let mut step = || {
             let found = trainer
