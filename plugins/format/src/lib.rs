@@ -46,6 +46,7 @@ impl Configured for Format {
     type Config = Config;
     const SCHEMA: &'static str = r#"{
   "type": "object",
+  "description": "Reads neither label nor metadata.",
   "properties": {
     "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "default": ["think", "answer"], "description": "names of the tags, in order"},
     "pattern": {"type": "string", "description": "a regular expression for the whole response, instead of tags"},

@@ -60,6 +60,7 @@ impl Configured for Length {
     type Config = Config;
     const SCHEMA: &'static str = r#"{
   "type": "object",
+  "description": "Reads neither label nor metadata.",
   "properties": {
     "target": {"type": "integer", "minimum": 1, "description": "the length to keep to"},
     "unit": {"enum": ["tokens", "characters"], "default": "tokens"},
