@@ -69,7 +69,15 @@ mod tests {
 
     fn line(step: u64, rewards: &[f64]) -> StepLine {
         let seconds = [8.9, 3.9, 0.01, 4.7];
-        StepLine { step, steps: 60, rewards: rewards.to_vec(), kl: 0.0041, groups: None, length: 21.2, seconds }
+        StepLine {
+            step,
+            steps: 60,
+            rewards: rewards.to_vec(),
+            kl: 0.0041,
+            groups: None,
+            length: 21.2,
+            seconds,
+        }
     }
 
     #[test]
