@@ -1,10 +1,10 @@
 //! Measuring the model on prompts that it is not trained on.
 
-use crate::policy::Judgement;
 use crate::prompt::Prompt;
-use crate::report::record;
-use crate::rollout::{Answered, Ask, all_groups, roll_out};
-use crate::score::Scorer;
+use crate::step::policy::Judgement;
+use crate::step::report::record;
+use crate::step::rollout::{Answered, Ask, all_groups, roll_out};
+use crate::step::score::Scorer;
 use crate::{RunError, Stop, seed};
 use std::sync::Arc;
 use whet_observe::{Answer, Comparison, Console, Metrics, SampleRecord};

@@ -1,8 +1,8 @@
 //! The plugins of a run: found, admitted, and written down.
 
 use crate::RunError;
-use crate::policy::Gate;
-use crate::score::{Reward, Scorer};
+use crate::step::policy::Gate;
+use crate::step::score::{Reward, Scorer};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use whet_plugin_host::{AdvantagePlugin, Digest, FilterPlugin, Grants, Host, Limits, LoadError, Use};

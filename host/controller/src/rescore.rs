@@ -3,8 +3,8 @@
 //! Reads what runs write (`trajectories/`, `evals/`), a file at a time. A stored failure is no score, so
 //! nothing is compared with it; it is counted. Knows nothing of the command line.
 
-use crate::policy::Judgement;
-use crate::score::Scorer;
+use crate::step::policy::Judgement;
+use crate::step::score::Scorer;
 use crate::{RunError, directory};
 use serde::Serialize;
 use std::fs;

@@ -1,8 +1,9 @@
 //! A run's model as its checkpoints have it: for measuring, generating and exporting.
 
 use crate::checkpoint::{Checkpoints, Saved, verify};
+use crate::offline::reward_model;
 use crate::setup::{LoadedModel, load_model};
-use crate::{RunError, directory, options, reward_model};
+use crate::{RunError, directory, options};
 use std::path::{Path, PathBuf};
 use whet_recipe::{Recipe, Task};
 use whet_trainer::Trainer;

@@ -1,6 +1,6 @@
 //! Supervised fine-tuning: the model imitates the answers of the data.
 
-use crate::conversation::Text;
+use crate::offline::conversation::Text;
 use crate::offline::{About, Lessons, computed, digest, too_long};
 use crate::{RunError, options, setup};
 use std::path::Path;

@@ -3,10 +3,16 @@
 //! One loop for all: rows in the run's order, a step, a checkpoint, a measurement. What a step does with
 //! its rows is the task's ([`Lessons`]).
 
+pub mod conversation;
+pub mod reward_model;
+
+mod imitation;
+mod preference;
+
 use crate::checkpoint::Checkpoints;
 use crate::directory::{Directory, Manifest};
 use crate::run::RunEnd;
-use crate::{RunError, Stop, imitation, options, preference, reward_model, setup};
+use crate::{RunError, Stop, options, setup};
 use std::path::Path;
 use std::time::Instant;
 use whet_model::Checkpoint;

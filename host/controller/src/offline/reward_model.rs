@@ -1,7 +1,7 @@
 //! A reward model: a scalar head learns which of two answers is preferred.
 
+use crate::offline::preference::{numbers, pairs, read};
 use crate::offline::{About, Lessons, computed};
-use crate::preference::{numbers, pairs, read};
 use crate::setup::LoadedModel;
 use crate::{RunError, options, setup};
 use std::path::Path;

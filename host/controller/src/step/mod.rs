@@ -1,13 +1,27 @@
-//! One training step: gather ([`crate::gather`]), learn ([`crate::learn`]), hand over.
+//! One training step: gather answers and their scores ([`gather`]), learn ([`learn`]), hand the weights over ([`sync`]).
+
+pub mod advantage;
+pub mod critic;
+pub mod estimate;
+pub mod gather;
+pub mod learn;
+pub mod loss;
+pub mod policy;
+pub mod report;
+pub mod rollout;
+pub mod score;
+pub mod sync;
+pub mod teacher;
+pub mod teacher_server;
 
 use crate::RunError;
-use crate::critic::Critic;
-use crate::learn::Learnt;
 use crate::plugins::Plugins;
 use crate::prompt::Prompt;
-use crate::report::{Seconds, StepReport};
-use crate::sync::Probe;
-use crate::teacher::Teacher;
+use crate::step::critic::Critic;
+use crate::step::learn::Learnt;
+use crate::step::report::{Seconds, StepReport};
+use crate::step::sync::Probe;
+use crate::step::teacher::Teacher;
 use std::sync::Arc;
 use std::time::Instant;
 use whet_observe::Console;

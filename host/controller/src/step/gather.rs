@@ -9,10 +9,10 @@
 //! Knows nothing of losses.
 
 use crate::plugins::Named;
-use crate::policy::{self, Judgement};
-use crate::rollout::{Answered, Ask, all_groups, group_of, roll_out};
 use crate::setup::{Tally, count};
 use crate::step::Roles;
+use crate::step::policy::{self, Judgement};
+use crate::step::rollout::{Answered, Ask, all_groups, group_of, roll_out};
 use crate::{RunError, options, seed};
 use std::collections::HashMap;
 use std::ops::ControlFlow;

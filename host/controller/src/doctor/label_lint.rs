@@ -4,7 +4,7 @@
 //! earns most is taken for the one that the reward reads. Nothing here knows a single plugin: what it can
 //! read shows in what it pays. Rewards that ask judges or servers are left alone, since asking costs.
 
-use crate::score::Reward;
+use crate::step::score::Reward;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use whet_recipe::data::Row;

@@ -1,7 +1,7 @@
 //! The critic of a run: values before an update, updates towards the returns, and how well the values explain these.
 
-use crate::learn::minibatches;
 use crate::setup::{self, LoadedModel};
+use crate::step::learn::minibatches;
 use crate::{RunError, options};
 use std::path::Path;
 use whet_algorithm::Reduction;

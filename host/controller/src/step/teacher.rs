@@ -1,8 +1,8 @@
-//! The teacher of a run: a model that is loaded here, or one at a server ([`crate::teacher_server`]).
+//! The teacher of a run: a model that is loaded here, or one at a server ([`crate::step::teacher_server`]).
 
 use crate::RunError;
 use crate::setup::{self, LoadedModel};
-use crate::teacher_server::Server;
+use crate::step::teacher_server::Server;
 use std::collections::HashMap;
 use whet_recipe::{Recipe, RestOfTokens, TeacherDivergence, TeacherLoss, TopTokens};
 use whet_trainer::loss::distillation::{Divergence, Rest};

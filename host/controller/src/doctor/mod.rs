@@ -2,9 +2,13 @@
 //!
 //! Every check runs, whatever an earlier one found, as far as it does not need what is missing.
 
-use crate::label_lint::{LabelReport, RowNote, grade_labels};
+pub mod label_lint;
+
+use crate::doctor::label_lint::{LabelReport, RowNote, grade_labels};
+use crate::offline::reward_model;
 use crate::setup::{self, LoadedModel};
-use crate::{RunError, critic, offline, options, reward_model, teacher};
+use crate::step::{critic, teacher};
+use crate::{RunError, offline, options};
 use tch::Kind;
 use whet_recipe::data::{Finding as DataFinding, Rows, WarningKind};
 use whet_recipe::{ByteSize, ModelNumbers, Recipe, Task};

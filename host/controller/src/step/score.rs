@@ -1,6 +1,6 @@
 //! Scoring a group by every reward plugin.
 
-use crate::policy::{Gate, Judgement, Verdict, judge};
+use crate::step::policy::{Gate, Judgement, Verdict, judge};
 use whet_plugin_host::RewardPlugin;
 use whet_recipe::Combine;
 use whet_trajectory::{Failure, Group, Outcome};

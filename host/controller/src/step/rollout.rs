@@ -1,9 +1,9 @@
 //! Asking the engine and scoring what comes back, at the same time: a group is scored as soon as its last
 //! response is there, while the engine still samples the others.
 
-use crate::policy::Judgement;
 use crate::prompt::Prompt;
-use crate::score::Scorer;
+use crate::step::policy::Judgement;
+use crate::step::score::Scorer;
 use crate::{RunError, Stop};
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -1,15 +1,16 @@
 //! The training half of a step: what was answered and kept becomes advantages, losses and updates.
 //!
 //! Knows nothing of how the samples were asked for. In order: log-probabilities that something needs
-//! before the first update, rewards shaped, advantages ([`crate::estimate`] or a plugin), advantages
-//! shaped, updates ([`crate::loss`]).
+//! before the first update, rewards shaped, advantages ([`crate::step::estimate`] or a plugin), advantages
+//! shaped, updates ([`crate::step::loss`]).
 
-use crate::advantage::{apply_plugin, trainable};
-use crate::estimate::{Answer, Tokens, estimate};
-use crate::rollout::{Answered, Ask, all_groups, roll_out};
 use crate::step::Roles;
-use crate::teacher::Said;
-use crate::{RunError, loss, options, policy};
+use crate::step::advantage::{apply_plugin, trainable};
+use crate::step::estimate::{Answer, Tokens, estimate};
+use crate::step::rollout::{Answered, Ask, all_groups, roll_out};
+use crate::step::teacher::Said;
+use crate::step::{loss, policy};
+use crate::{RunError, options};
 use std::collections::{HashMap, HashSet};
 use whet_algorithm::shaping::{self, AdaptiveKl};
 use whet_algorithm::{Guard, Variance, whiten};

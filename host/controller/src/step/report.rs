@@ -1,9 +1,9 @@
 //! What a step looked like: as metrics, as the statistics that alerts read, as trajectory lines.
 
-use crate::gather::Gathered;
-use crate::policy::Judgement;
-use crate::rollout::Answered;
-use crate::sync::Sync;
+use crate::step::gather::Gathered;
+use crate::step::policy::Judgement;
+use crate::step::rollout::Answered;
+use crate::step::sync::Sync;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use whet_observe::{
     Metrics, OutcomeKind, SampleRecord, Shown, StepStatistics, says_nothing_found, tally_notes,

@@ -2,7 +2,7 @@
 
 use crate::RunError;
 use crate::plugins::Named;
-use crate::rollout::Answered;
+use crate::step::rollout::Answered;
 use std::collections::{HashMap, HashSet};
 use whet_plugin_host::{AdvantagePlugin, Advantages, Batch};
 use whet_trainer::TrainSample;
