@@ -56,7 +56,10 @@ fn the_template_scores(component: &str) {
     assert_eq!(inspection["components"], json!(["reward"]));
     for import in inspection["imports"].as_array().unwrap() {
         let import = import.as_str().unwrap();
-        assert!(import.starts_with("whet:plugin/log@") || import.starts_with("whet:plugin/types@"), "{import}");
+        assert!(
+            import.starts_with("whet:plugin/log@") || import.starts_with("whet:plugin/types@"),
+            "{import}"
+        );
     }
 }
 
@@ -180,7 +183,9 @@ fn human_eval_solutions_pass_their_tests_and_nothing_else_does() {
     let right: [(&str, Response); 3] = [
         ("whole", |prompt, solution| format!("{prompt}{solution}")),
         ("continued", |_, solution| solution.to_owned()),
-        ("fenced", |prompt, solution| format!("<think>Hm.</think>Here:\n```python\n{prompt}{solution}\n```\nDone.")),
+        ("fenced", |prompt, solution| {
+            format!("<think>Hm.</think>Here:\n```python\n{prompt}{solution}\n```\nDone.")
+        }),
     ];
     for (name, response) in right {
         let outcomes = python_tests(&human_eval(response), &patient);
@@ -213,13 +218,19 @@ fn what_a_program_does_to_the_sandbox_is_its_own_failure_and_no_one_elses() {
         ("memory", "x = []\nwhile True: x.append('a' * 10**7)"),
         ("one instruction", "def add(a, b): return len(str(10 ** 10 ** 9))"),
         ("regex", "import re\nre.match(r'(a|a)*b', 'a' * 40)"),
-        ("swallow", "def add(a, b):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass"),
+        (
+            "swallow",
+            "def add(a, b):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        ),
         ("deep", "import sys\nsys.setrecursionlimit(10**9)\ndef add(a, b): return add(a, b) + 1"),
         ("exit", "import os\nos._exit(0)"),
         ("import", "import socket, subprocess, ctypes\ndef add(a, b): return a + b"),
         ("files", "open('/etc/passwd').read()"),
         ("equal", "class E(int):\n    def __eq__(self, o): return True\ndef add(a, b): return E(0)"),
-        ("builtins", "import builtins\nbuiltins.add = builtins.bool = lambda *a: True\ndef add(a, b): return None"),
+        (
+            "builtins",
+            "import builtins\nbuiltins.add = builtins.bool = lambda *a: True\ndef add(a, b): return None",
+        ),
         ("frames", "import sys\ndef add(a, b): return sys._getframe(1).f_locals"),
     ];
     let row = |id: &str, response: &str| json!({"id": id, "response": response, "group": 1, "metadata": {"tests": "assert add(1, 2) == 3\nassert add(0, 0) == 0"}});

@@ -1,7 +1,7 @@
 //! Training that samples nothing: supervised fine-tuning, preferences, reward models.
 //!
 //! One loop for all: rows in the run's order, a step, a checkpoint, a measurement. What a step does with
-//! its rows is the task's ([`Lessons`]).
+//! its rows is the task's (`Lessons`).
 
 pub mod conversation;
 pub mod reward_model;

@@ -25,7 +25,7 @@ pub struct Recipe {
     /// Prompts and reference answers.
     pub data: Data,
     /// What scores the responses: one `[reward]` table, or several `[[reward]]` that make one reward: a weighted sum, with factors and gates where they say so.
-    /// Only other tasks than "rl", and distillation from a [teacher], do without.
+    /// Only other tasks than "rl", and distillation from a `[teacher]`, do without.
     #[serde(default, deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::one_or_many_schema::<Reward>")]
     pub reward: Vec<Reward>,

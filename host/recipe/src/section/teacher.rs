@@ -61,7 +61,7 @@ pub struct TeacherLoss {
     /// Weight in the loss.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub coefficient: f64,
-    /// Leave the policy-gradient term out: rewards are then measured, not learnt from. Without a [reward] it is so anyway.
+    /// Leave the policy-gradient term out: rewards are then measured, not learnt from. Without a `[reward]` it is so anyway.
     pub alone: bool,
 }
 

@@ -99,6 +99,9 @@ fn divergences() -> [(Divergence, Support, Rest); 6] {
     ]
 }
 
+/// The gradient of some loss over samples, by parameter.
+type GradientOf<'a> = &'a dyn Fn(&[TrainSample], TrainOptions) -> Vec<(String, Tensor)>;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
@@ -112,7 +115,7 @@ proptest! {
         let mut turned = batch.clone();
         turned.rotate_left(turn % batch.len());
         let cuts = [(&batch, double(10_000, false)), (&turned, double(budget, recompute))];
-        let compare = |gradient: &dyn Fn(&[TrainSample], TrainOptions) -> Vec<(String, Tensor)>| {
+        let compare = |gradient: GradientOf<'_>| {
             let [whole, cut] = cuts.clone().map(|(samples, options)| gradient(samples, options));
             distance(whole, cut)
         };
