@@ -10,6 +10,8 @@ use std::collections::HashSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlertKind {
+    /// Filters dropped every group: the step trained on nothing.
+    EveryGroupDropped,
     /// Every group's rewards are equal: there is nothing to learn from.
     NoVariance,
     /// Every reward is 0.
@@ -51,12 +53,13 @@ pub struct Alert {
 type Check = fn(&[StepStatistics]) -> Option<Alert>;
 
 /// All alerts, in the order in which they are told: causes before consequences.
-const ALERTS: [Check; 12] = [
+const ALERTS: [Check; 13] = [
     scoring_fails,
     plugin_fails,
     nothing_extracted,
     every_reward_zero,
     cut_off,
+    every_group_dropped,
     no_variance,
     one_answer_takes_over,
     kl_explodes,
@@ -164,6 +167,24 @@ pub fn cut_off(steps: &[StepStatistics]) -> Option<Alert> {
             now.max_tokens
         ),
         "raise rollout.max-tokens, or add a stop string that ends the answer; a response without its end is rarely graded right",
+    )
+}
+
+/// The filters left no group to train on.
+pub fn every_group_dropped(steps: &[StepStatistics]) -> Option<Alert> {
+    let now = steps.last()?;
+    let dropped: usize = now.dropped.iter().map(|(_, n)| n).sum();
+    if now.trained > 0 || dropped == 0 {
+        return None;
+    }
+    let reasons: Vec<String> = now.dropped.iter().map(|(reason, n)| format!("{reason} x {n}")).collect();
+    alert(
+        AlertKind::EveryGroupDropped,
+        format!(
+            "the filters dropped all {dropped} groups, so this step trained on nothing ({})",
+            reasons.join(", ")
+        ),
+        "loosen the filter; sample on until enough groups pass (rollout.dynamic); or take rows that suit the model, easier ones if it fails them all",
     )
 }
 
@@ -346,6 +367,8 @@ mod tests {
             step: 1,
             groups: 8,
             groups_with_variance: 5,
+            trained: 6,
+            dropped: vec![("difficulty: too-hard".into(), 2)],
             samples: 64,
             scored: 64,
             zero_rewards: 30,
@@ -432,6 +455,21 @@ mod tests {
         let told = cut_off(&steps(1, |s| s.cut_off = Some(0.9)));
         assert!(told.unwrap().cause.contains("max-tokens = 32"));
         assert_eq!(cut_off(&steps(1, |s| s.cut_off = None)), None);
+    }
+
+    #[test]
+    fn a_step_of_which_filters_leave_nothing_is_told_with_filters_reasons_and_counts() {
+        let told = every_group_dropped(&steps(1, |s| {
+            s.trained = 0;
+            s.dropped = vec![("difficulty: too-hard".into(), 7), ("zero-variance: equal".into(), 1)];
+        }))
+        .unwrap();
+        assert!(told.cause.contains("all 8 groups"), "{}", told.cause);
+        assert!(told.cause.contains("difficulty: too-hard x 7, zero-variance: equal x 1"), "{}", told.cause);
+        assert!(told.remedy.contains("rollout.dynamic"), "{}", told.remedy);
+        assert_eq!(every_group_dropped(&steps(1, |s| s.trained = 1)), None);
+        let unscored = steps(1, |s| (s.trained, s.dropped) = (0, Vec::new()));
+        assert_eq!(every_group_dropped(&unscored), None, "no filter is to blame");
     }
 
     #[test]

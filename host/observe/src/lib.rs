@@ -18,9 +18,9 @@ mod tensorboard;
 mod trajectories;
 
 pub use alerts::{
-    Alert, AlertKind, AlertWatch, cut_off, engine_drift, every_reward_zero, gradient_explodes, kl_explodes,
-    no_variance, nothing_extracted, one_answer_takes_over, plugin_fails, scoring_fails, sync_mismatch,
-    weights_stand_still,
+    Alert, AlertKind, AlertWatch, cut_off, engine_drift, every_group_dropped, every_reward_zero,
+    gradient_explodes, kl_explodes, no_variance, nothing_extracted, one_answer_takes_over, plugin_fails,
+    scoring_fails, sync_mismatch, weights_stand_still,
 };
 pub use comparison::{Answer, Comparison, comparison_table};
 pub use console::{Console, ConsoleMode, Shown};

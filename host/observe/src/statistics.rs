@@ -11,6 +11,10 @@ pub struct StepStatistics {
     pub groups: usize,
     /// Those among `groups` whose rewards are not all equal.
     pub groups_with_variance: usize,
+    /// Groups that were trained on.
+    pub trained: usize,
+    /// How many groups which filter dropped, for which reason, as `FILTER: REASON`.
+    pub dropped: Vec<(String, usize)>,
     /// Samples that were rolled out.
     pub samples: usize,
     /// Samples with a score.

@@ -14,7 +14,7 @@ use crate::step::Roles;
 use crate::step::policy::{self, Judgement};
 use crate::step::rollout::{Answered, Ask, all_groups, group_of, roll_out};
 use crate::{RunError, options, seed};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use whet_observe::Console;
 use whet_plugin_host::{FilterPlugin, ScoredGroup};
@@ -28,8 +28,8 @@ pub struct Gathered {
     pub groups: Vec<Answered>,
     /// Which of them are trained on, as indices, ascending.
     pub chosen: Vec<usize>,
-    /// Groups not trained on, by the reason of the filter that dropped them.
-    pub dropped: Tally,
+    /// Groups not trained on, by who dropped them and why.
+    pub dropped: Vec<(Drop, usize)>,
     /// Groups that are trained on though a filter would rather drop them, since too few passed.
     pub spared: usize,
     /// How often prompts were asked.
@@ -48,6 +48,15 @@ impl Gathered {
     /// The groups that are trained on.
     pub fn chosen(&self) -> Vec<Answered> {
         self.chosen.iter().map(|&i| self.groups[i].clone()).collect()
+    }
+
+    /// Groups not trained on, by the reason of the filter that dropped them.
+    pub fn dropped_by_reason(&self) -> BTreeMap<&str, usize> {
+        let mut reasons = BTreeMap::new();
+        for (drop, count) in &self.dropped {
+            *reasons.entry(drop.reason.as_str()).or_default() += count;
+        }
+        reasons
     }
 
     /// How many groups are trained on, and how many were sampled.
@@ -69,9 +78,11 @@ enum Fate {
 
 /// Who drops a group, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Drop {
-    filter: String,
-    reason: String,
+pub struct Drop {
+    /// The filter's name.
+    pub filter: String,
+    /// What it says.
+    pub reason: String,
 }
 
 impl Roles {
@@ -251,14 +262,17 @@ fn choose(fates: &[Fate], wanted: usize) -> (Vec<usize>, usize) {
     (chosen, spared)
 }
 
-/// How many groups that were not chosen were dropped for which reason.
-fn tally(fates: &[Fate], chosen: &[usize]) -> Tally {
-    let mut dropped = Tally::new();
+/// How many groups that were not chosen were dropped by whom and why.
+fn tally(fates: &[Fate], chosen: &[usize]) -> Vec<(Drop, usize)> {
+    let mut dropped: Vec<(Drop, usize)> = Vec::new();
     for (i, fate) in fates.iter().enumerate() {
         if let Fate::Spared(drop) | Fate::Dropped(drop) = fate
             && chosen.binary_search(&i).is_err()
         {
-            count(&mut dropped, &drop.reason);
+            match dropped.iter_mut().find(|(known, _)| known == drop) {
+                Some((_, count)) => *count += 1,
+                None => dropped.push((drop.clone(), 1)),
+            }
         }
     }
     dropped
@@ -292,7 +306,7 @@ mod tests {
         assert_eq!(choose(&fates, 2), (vec![1, 5], 0));
         assert_eq!(choose(&fates, 4), (vec![0, 1, 3, 5], 2));
         assert_eq!(choose(&fates, 9), (vec![0, 1, 3, 4, 5], 3));
-        assert_eq!(tally(&fates, &[0, 1, 3, 5]), [("bad".to_owned(), 1), ("equal".to_owned(), 1)]);
+        assert_eq!(tally(&fates, &[0, 1, 3, 5]), [(drop("b", "bad"), 1), (drop("a", "equal"), 1)]);
     }
 
     #[test]

@@ -128,8 +128,8 @@ impl StepReport {
         put("group/trained", self.gathered.chosen.len() as f64);
         put("group/spared", self.gathered.spared as f64);
         put("group/dropped", self.gathered.dropped.iter().map(|(_, n)| n).sum::<usize>() as f64);
-        for (reason, count) in &self.gathered.dropped {
-            put(&format!("group/dropped/{reason}"), *count as f64);
+        for (reason, count) in self.gathered.dropped_by_reason() {
+            put(&format!("group/dropped/{reason}"), count as f64);
         }
 
         let lengths: Vec<f64> = self.completions().map(|c| c.tokens.len() as f64).collect();
@@ -222,6 +222,13 @@ impl StepReport {
             step: self.step,
             groups,
             groups_with_variance,
+            trained: self.gathered.chosen.len(),
+            dropped: self
+                .gathered
+                .dropped
+                .iter()
+                .map(|(drop, n)| (format!("{}: {}", drop.filter, drop.reason), *n))
+                .collect(),
             samples,
             scored: scored.len(),
             zero_rewards: scored.iter().filter(|j| j.reward() == Some(0.0)).count(),
