@@ -9,6 +9,7 @@ use crate::bindings::isolated::IsolatingIndices;
 use crate::bindings::reward::RewardingIndices;
 use crate::cache::Cache;
 use crate::call::{Guest, mistyped};
+use crate::engine::Size;
 use crate::log::{LogSink, sanitise};
 use crate::schema::{self, SchemaError};
 use crate::state::{CallState, Shared};
@@ -168,8 +169,8 @@ struct Machine {
 /// may outlive it.
 pub struct Host {
     options: HostOptions,
-    fast: OnceLock<Result<Machine, LoadError>>,
-    deterministic: OnceLock<Result<Machine, LoadError>>,
+    /// By profile and size of the guest.
+    machines: [OnceLock<Result<Machine, LoadError>>; 4],
     cache: Cache,
     values: Mutex<HashMap<(String, Digest), KeptValues>>,
 }
@@ -180,8 +181,7 @@ impl Host {
         Host {
             cache: Cache::new(options.cache_dir.as_deref()),
             options,
-            fast: OnceLock::new(),
-            deterministic: OnceLock::new(),
+            machines: Default::default(),
             values: Mutex::default(),
         }
     }
@@ -276,7 +276,7 @@ impl Host {
         services: Services,
     ) -> Result<Guest, LoadError> {
         let config = config_text(&usage.config)?;
-        let machine = self.machine(usage.profile)?;
+        let machine = self.machine(usage.profile, Size::of(bytes.len()))?;
         let time = self.options.admission.compile_time;
         let component = self.cache.component(&machine.engine, usage.profile, digest, bytes, time)?;
         let pre = machine.linker.instantiate_pre(&component).map_err(|e| mistyped(&e))?;
@@ -302,13 +302,15 @@ impl Host {
         values.entry((run.to_owned(), digest)).or_default().clone()
     }
 
-    fn machine(&self, profile: Profile) -> Result<&Machine, LoadError> {
-        let slot = match profile {
-            Profile::Fast => &self.fast,
-            Profile::Deterministic => &self.deterministic,
+    fn machine(&self, profile: Profile, size: Size) -> Result<&Machine, LoadError> {
+        let index = match (profile, size) {
+            (Profile::Fast, Size::Small) => 0,
+            (Profile::Deterministic, Size::Small) => 1,
+            (Profile::Fast, Size::Large) => 2,
+            (Profile::Deterministic, Size::Large) => 3,
         };
-        let machine = slot.get_or_init(|| {
-            let engine = engine::start(profile, self.options.instances, self.options.tick)?;
+        let machine = self.machines[index].get_or_init(|| {
+            let engine = engine::start(profile, size, self.options.instances, self.options.tick)?;
             let linker = linker(&engine).map_err(|e| LoadError::Engine(e.to_string()))?;
             Ok(Machine { engine, linker })
         });
