@@ -65,8 +65,7 @@ samples-per-prompt = 8          # responses that are compared with each other
 max-tokens = 128                # longest response
 
 [algorithm]
-preset = \"grpo\"
-clip-high = 0.28                # let unlikely good tokens grow faster than likely ones
+preset = \"grpo\"                 # `whet recipe algorithms` prints all presets and their options
 
 [train]
 steps = 60
@@ -78,4 +77,19 @@ warmup = 5
         train = quoted(&starter.train),
         reward = quoted(&starter.reward),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preset_is_all_that_a_starter_says_of_its_algorithm() {
+        // Any other key would have to fit every preset that a person may put in its place.
+        let recipe: toml::Table = starter(&Starter::default()).parse().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(
+            recipe["algorithm"],
+            toml::Value::Table([("preset".to_owned(), "grpo".into())].into_iter().collect())
+        );
+    }
 }
