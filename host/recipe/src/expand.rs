@@ -1,5 +1,6 @@
 //! `[algorithm]` written out: shorthands become tables, and what the recipe leaves open comes from the preset.
 
+use crate::algorithms::kind_schema;
 use crate::document::Document;
 use crate::error::{Problem, RecipeError};
 use crate::preset;
@@ -33,6 +34,10 @@ pub(crate) fn expand(document: &mut Document) -> Vec<RecipeError> {
     }
     for (short, part, option) in SHORTHANDS {
         let Some(value) = given.shift_remove(short) else { continue };
+        if let Some(problem) = without(given.get(part), &base[part], part, option) {
+            errors.push(document.error(&format!("algorithm.{short}"), problem));
+            continue;
+        }
         let table = given.entry(part).or_insert_with(|| Value::Object(Map::new()));
         let Value::Object(table) = table else { continue };
         let (from, to) = (format!("algorithm.{short}"), format!("algorithm.{part}.{option}"));
@@ -72,6 +77,30 @@ pub(crate) fn expand(document: &mut Document) -> Vec<RecipeError> {
         *section = given;
     }
     errors
+}
+
+/// Whether the kind of `part`, as given or else as the preset has it, lacks an option, and which kinds have it.
+fn without(given: Option<&Value>, usual: &Value, part: &str, option: &str) -> Option<Problem> {
+    let kind = given.and_then(|given| given.get("kind")).or_else(|| usual.get("kind"))?;
+    let kinds = section::kinds(part);
+    // A kind that does not exist is reported as such.
+    let chosen = kinds.iter().find(|all| all.get("kind") == Some(kind))?;
+    let schema = crate::schema();
+    let has = |kind: &Value| {
+        let kind = kind["kind"].as_str().unwrap_or_default();
+        let found = kind_schema(&schema, part, kind);
+        found.is_some_and(|found| found["properties"].get(option).is_some())
+    };
+    if has(chosen) {
+        return None;
+    }
+    let others: Vec<String> =
+        kinds.iter().filter(|kind| has(kind)).map(|kind| format!("`{part} = {}`", kind["kind"])).collect();
+    let kind = kind.as_str().unwrap_or_default();
+    Some(Problem::Unused {
+        reason: format!("{part} `{kind}` has no `{option}`"),
+        remedy: format!("leave it out, or write one that has it: {}", others.join(", ")),
+    })
 }
 
 /// `loss = "cispo"` is `loss = { kind = "cispo" }`, also in a list.
@@ -115,6 +144,56 @@ fn merge(table: &mut Map<String, Value>, defaults: &Value) {
     for (key, value) in defaults.as_object().into_iter().flatten() {
         if !table.contains_key(key) {
             table.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RecipeErrors;
+
+    fn expanded(algorithm: &str) -> Result<Value, String> {
+        let text = format!("[algorithm]\n{algorithm}\n");
+        let Ok(mut document) = Document::parse(&text) else { panic!("{text}") };
+        let mut errors = expand(&mut document);
+        let schema = crate::schema();
+        let shape = crate::shape::check(&document, &schema);
+        errors.extend(shape.into_iter().filter(|e| e.key.starts_with("algorithm")));
+        match errors.is_empty() {
+            true => Ok(document.value["algorithm"].take()),
+            false => Err(RecipeErrors { file: "r.toml".into(), text, errors }.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_shorthand_for_an_option_that_the_kind_does_not_have_says_so() {
+        for (lines, words) in [
+            (
+                "loss = \"sapo\"\nclip-high = 0.3",
+                "`algorithm.clip-high` has no effect: loss `sapo` has no `high`",
+            ),
+            ("preset = \"rloo\"\nclip-high = 0.3", "has no `high`"),
+            ("clip-low = 0.1\nloss = \"dro\"", "`algorithm.clip-low` has no effect: loss `dro` has no `low`"),
+            (
+                "preset = \"opo\"\nscale = \"none\"",
+                "`algorithm.scale` has no effect: estimator `opo` has no `scale`",
+            ),
+        ] {
+            let told = expanded(lines).expect_err(lines);
+            assert!(told.contains(words) && told.contains("write one that has it: `"), "{lines}: {told}");
+            assert!(told.contains("--> r.toml:") && !told.contains("did you mean"), "{lines}: {told}");
+            assert_eq!(told.matches("error:").count(), 1, "{lines}: {told}");
+        }
+        let told = expanded("estimator = { kind = \"opo\", scale = \"none\" }").expect_err("long form");
+        assert!(!told.contains("algorithm.scale`?"), "{told}");
+        for lines in [
+            "clip-high = 0.3",
+            "preset = \"gspo\"\nclip-low = 1e-4",
+            "scale = \"none\"",
+            "loss = \"cispo\"\nclip-high = 4.0",
+        ] {
+            assert!(expanded(lines).is_ok(), "{lines}");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::document::{Document, join};
 use crate::error::{Problem, RecipeError};
+use crate::expand::SHORTHANDS;
 use crate::section::{DataPath, Device, Gate, Grant};
 use crate::{ByteSize, Time};
 use serde_json::{Map, Value};
@@ -177,7 +178,7 @@ impl<'a> Checker<'a> {
         let wanted = peer.unwrap_or(&dashed);
         let elsewhere = self.paths().into_iter().filter(|p| {
             let (above, name) = p.rsplit_once('.').unwrap_or(("", p));
-            name == wanted && above != path
+            name == wanted && above != path && !is_shorthand(p, path)
         });
         Problem::UnknownKey { meant, elsewhere: elsewhere.collect(), known }
     }
@@ -333,6 +334,13 @@ fn instead(schema: &Value, value: &Value) -> Option<String> {
         ("array", Value::String(_) | Value::Number(_)) => Some(format!("[{value}]")),
         _ => None,
     }
+}
+
+/// Whether `path` stands for an option of the table `part`, and so leads back to it.
+fn is_shorthand(path: &str, part: &str) -> bool {
+    SHORTHANDS
+        .iter()
+        .any(|(short, of, _)| path == format!("algorithm.{short}") && part == format!("algorithm.{of}"))
 }
 
 fn out_of_bounds(schema: &Value, number: f64) -> Option<String> {
