@@ -36,7 +36,7 @@ fn value(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     if tokens.is_empty() || depth > MAX_DEPTH {
         return None;
     }
-    if let Some(words) = words_only(tokens) {
+    if let Some(words) = words_only(tokens).or_else(|| phrase(tokens)) {
         return Some(Value::Text(words));
     }
     let parts = split(tokens, |t| matches!(t, Token::Mark(',' | ';') | Token::Separator))?;
@@ -67,6 +67,49 @@ fn words_only(tokens: &[Lexeme]) -> Option<String> {
         }
     }
     Some(words.join(" "))
+}
+
+/// Words that are short enough to have been cut into variables: `Red car`, `An ant`, `Team A`, `Bus`.
+///
+/// A single run of letters is a word only in title case: `ABC` and `abc` are products.
+fn phrase(tokens: &[Lexeme]) -> Option<String> {
+    let mut runs: Vec<(String, bool)> = Vec::new();
+    for lexeme in tokens {
+        match &lexeme.token {
+            Token::Words(w) if w.chars().all(|c| c.is_alphabetic() || c == ' ') => {
+                runs.push((w.clone(), true));
+            }
+            Token::Symbol(s) if s.len() == 1 && s.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                match runs.last_mut() {
+                    Some((run, false)) if !lexeme.spaced => run.push_str(s),
+                    _ => runs.push((s.clone(), false)),
+                }
+            }
+            _ => return None,
+        }
+    }
+    let spoken = |run: &str| {
+        run.contains(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'I', 'O', 'U']) || run.ends_with(['y', 'Y'])
+    };
+    let is_word = match &runs[..] {
+        [(run, false)] => {
+            run.len() == 3
+                && spoken(run)
+                && run.starts_with(|c: char| c.is_ascii_uppercase())
+                && run[1..].bytes().all(|b| b.is_ascii_lowercase())
+        }
+        [(first, cut), rest @ ..] if !rest.is_empty() => {
+            // `x meters` and `AB km` are quantities.
+            *cut && !units::is_known(first)
+                || runs.iter().any(|(run, known)| !known && run.len() == 3 && spoken(run))
+                || first.len() > 1
+                    && spoken(first)
+                    && rest.iter().any(|(w, known)| *known && !units::is_known(w))
+        }
+        _ => false,
+    };
+    let words: Vec<String> = runs.into_iter().map(|run| run.0).collect();
+    is_word.then(|| words.join(" "))
 }
 
 fn relation(token: &Token) -> Option<Relation> {
@@ -129,7 +172,7 @@ fn plus_minus(tokens: &[Lexeme], depth: u32) -> Option<Value> {
 
 fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     let (first, last) = (&tokens.first()?.token, &tokens.last()?.token);
-    if let Some(words) = words_only(tokens) {
+    if let Some(words) = words_only(tokens).or_else(|| phrase(tokens)) {
         return Some(Value::Text(words));
     }
     let parts = split(tokens, |t| *t == Token::Cup)?;

@@ -144,6 +144,58 @@ fn equal_answers_are_equal() {
 }
 
 #[test]
+fn words_are_equal_without_regard_to_case_and_products_of_variables_are_not() {
+    for words in [
+        "Red car",
+        "RED CAR",
+        "New York",
+        "Big Cat",
+        "Oak tree",
+        "Bus",
+        "An ant",
+        "Team A",
+        "Hot tea",
+        "Go home",
+        "The big red bus",
+        "Ice",
+        "Red ball",
+        "Blue whale",
+        "Sun",
+        "Sky",
+        "Triangle ABC",
+        "Left turn",
+        "Ten men",
+        "Red car, Big Cat",
+        "Red car and New York",
+        "\\text{Red car}",
+        "\\text{Bus}",
+    ] {
+        let lower = words.to_lowercase();
+        assert!(equal(words, &lower), "{words} is {lower}: {:?} {:?}", Answer::of(words), Answer::of(&lower));
+        assert!(!equal(words, &format!("not {lower}")), "{words}");
+    }
+    for (a, b) in [
+        ("AB", "ab"),
+        ("X", "x"),
+        ("XY", "xy"),
+        ("ABC", "abc"),
+        ("XYZ", "xyz"),
+        ("A and B", "a and b"),
+        ("\\sin X", "\\sin x"),
+        ("sin X", "sin x"),
+        ("A B", "a b"),
+        ("Red car", "Red bus"),
+        ("Team A", "Team B"),
+        ("2X", "2x"),
+    ] {
+        assert!(!equal(a, b), "{a} is not {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
+    }
+    for (a, b) in [("xy", "yx"), ("abc", "cab"), ("x y z", "zyx")] {
+        assert!(equal(a, b), "{a} is {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
+    }
+}
+
+#[test]
 fn different_answers_are_different() {
     for (a, b) in [
         ("\\sqrt{x^2}", "x"),
