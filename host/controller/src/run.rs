@@ -217,8 +217,7 @@ impl Run {
         if step == 1 {
             console.samples(&report.shown(self.roles.recipe.log.show_samples));
         }
-        let sampling = options::sampling(&self.roles.recipe);
-        for alert in self.watch.observe(report.statistics(&sampling, self.fp32)) {
+        for alert in self.watch.observe(report.statistics(&self.roles.recipe, self.fp32)) {
             console.alert(step, &alert);
         }
         Ok(())

@@ -49,6 +49,9 @@ pub struct Alert {
     pub remedy: String,
 }
 
+/// An advantage below this is rounding.
+const NO_ADVANTAGE: f64 = 1e-6;
+
 /// Looks at the steps so far; the last one is now.
 type Check = fn(&[StepStatistics]) -> Option<Alert>;
 
@@ -125,7 +128,7 @@ pub fn plugin_fails(steps: &[StepStatistics]) -> Option<Alert> {
 /// At least nine of ten scored samples carry a note that nothing was found to grade.
 pub fn nothing_extracted(steps: &[StepStatistics]) -> Option<Alert> {
     let now = steps.last()?;
-    if now.scored == 0 || now.unextracted * 10 < now.scored * 9 {
+    if !now.learns_from_rewards || now.scored == 0 || now.unextracted * 10 < now.scored * 9 {
         return None;
     }
     let quote = now.common_note.as_ref().map_or(String::new(), |(note, _)| format!(": \"{note}\""));
@@ -143,7 +146,7 @@ pub fn nothing_extracted(steps: &[StepStatistics]) -> Option<Alert> {
 pub fn every_reward_zero(steps: &[StepStatistics]) -> Option<Alert> {
     let now = steps.last()?;
     let climbed = steps.iter().any(|s| s.reward < 0.0);
-    if now.scored == 0 || now.zero_rewards < now.scored || climbed {
+    if !now.learns_from_rewards || now.scored == 0 || now.zero_rewards < now.scored || climbed {
         return None;
     }
     let quote =
@@ -188,10 +191,14 @@ pub fn every_group_dropped(steps: &[StepStatistics]) -> Option<Alert> {
     )
 }
 
-/// No group of two or more has unequal rewards. Where they are equal because every sample is as good as any was
+/// No group of two or more has unequal rewards, and the estimator makes nothing of that: a critic, a greedy answer or
+/// the other groups may give equal rewards an advantage all the same. Where they are equal because every sample is as good as any was
 /// so far, that is success: one such step says nothing, three in a row say that the rows are used up.
 pub fn no_variance(steps: &[StepStatistics]) -> Option<Alert> {
-    let idle = |step: &StepStatistics| step.groups > 0 && step.groups_with_variance == 0;
+    let idle = |step: &StepStatistics| {
+        let equal = step.groups > 0 && step.groups_with_variance == 0;
+        step.learns_from_rewards && equal && step.largest_advantage.abs() <= NO_ADVANTAGE
+    };
     let (first, now) = (steps.first()?, steps.last()?);
     if !idle(now) {
         return None;
@@ -367,6 +374,8 @@ mod tests {
             step: 1,
             groups: 8,
             groups_with_variance: 5,
+            learns_from_rewards: true,
+            largest_advantage: 1.2,
             trained: 6,
             dropped: vec![("difficulty: too-hard".into(), 2)],
             samples: 64,
@@ -474,13 +483,35 @@ mod tests {
 
     #[test]
     fn groups_without_variance_are_told() {
-        assert!(no_variance(&steps(1, |s| s.groups_with_variance = 0)).is_some());
+        let flat = |s: &mut StepStatistics| (s.groups_with_variance, s.largest_advantage) = (0, 0.0);
+        assert!(no_variance(&steps(1, flat)).is_some());
         assert_eq!(no_variance(&steps(1, |s| s.groups_with_variance = 1)), None);
     }
 
     #[test]
+    fn equal_rewards_are_no_trouble_where_the_estimator_learns_from_them() {
+        assert_eq!(no_variance(&steps(1, |s| s.groups_with_variance = 0)), None);
+        let rounding = |s: &mut StepStatistics| (s.groups_with_variance, s.largest_advantage) = (0, 1e-11);
+        assert!(no_variance(&steps(1, rounding)).is_some());
+    }
+
+    #[test]
+    fn rewards_that_are_only_measured_are_not_warned_about() {
+        let measured = steps(1, |s| {
+            s.learns_from_rewards = false;
+            (s.groups_with_variance, s.largest_advantage) = (0, 0.0);
+            (s.zero_rewards, s.unextracted) = (64, 64);
+        });
+        for check in ALERTS {
+            assert_eq!(check(&measured), None);
+        }
+    }
+
+    #[test]
     fn a_step_in_which_everything_is_solved_is_no_trouble_but_three_are_the_end() {
-        let solved = || steps(1, |s| (s.groups_with_variance, s.reward) = (0, 1.0)).remove(0);
+        let solved = || {
+            steps(1, |s| (s.groups_with_variance, s.largest_advantage, s.reward) = (0, 0.0, 1.0)).remove(0)
+        };
         let mut run = vec![healthy(), solved(), solved(), solved()];
         run[0].reward = 0.1;
         assert_eq!(no_variance(&run[..2]), None);
@@ -548,7 +579,7 @@ mod tests {
     #[test]
     fn an_alert_speaks_once_until_it_clears() {
         let mut watch = AlertWatch::default();
-        let flat = || StepStatistics { groups_with_variance: 0, ..healthy() };
+        let flat = || StepStatistics { groups_with_variance: 0, largest_advantage: 0.0, ..healthy() };
         assert_eq!(watch.observe(flat()).len(), 1);
         assert_eq!(watch.observe(flat()).len(), 0);
         assert_eq!(watch.observe(healthy()).len(), 0);

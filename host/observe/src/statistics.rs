@@ -11,6 +11,10 @@ pub struct StepStatistics {
     pub groups: usize,
     /// Those among `groups` whose rewards are not all equal.
     pub groups_with_variance: usize,
+    /// Whether the recipe learns from rewards; they may be measured only, as where a teacher is all that is learnt from.
+    pub learns_from_rewards: bool,
+    /// Largest mean advantage of a sample, by magnitude; 0 where none was trained on.
+    pub largest_advantage: f64,
     /// Groups that were trained on.
     pub trained: usize,
     /// How many groups which filter dropped, for which reason, as `FILTER: REASON`.

@@ -1,5 +1,6 @@
 //! What a step looked like: as metrics, as the statistics that alerts read, as trajectory lines.
 
+use crate::options;
 use crate::step::gather::Gathered;
 use crate::step::policy::Judgement;
 use crate::step::rollout::Answered;
@@ -8,7 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use whet_observe::{
     Metrics, OutcomeKind, SampleRecord, Shown, StepStatistics, says_nothing_found, tally_notes,
 };
-use whet_rollout::{Completion, Sampling};
+use whet_recipe::Recipe;
+use whet_rollout::Completion;
 use whet_trainer::{LossMetrics, StepMetrics};
 use whet_trajectory::{FinishReason, SampleId};
 
@@ -190,7 +192,8 @@ impl StepReport {
     }
 
     /// What alerts look at. `fp32`: the precision of computation.
-    pub fn statistics(&self, sampling: &Sampling, fp32: bool) -> StepStatistics {
+    pub fn statistics(&self, recipe: &Recipe, fp32: bool) -> StepStatistics {
+        let sampling = options::sampling(recipe);
         let scored: Vec<&Judgement> = self.judgements().filter(|j| j.reward().is_some()).collect();
         let notes: Vec<String> = self
             .judgements()
@@ -222,6 +225,10 @@ impl StepReport {
             step: self.step,
             groups,
             groups_with_variance,
+            // An advantage plugin stands in for the estimator.
+            learns_from_rewards: !recipe.teacher_alone()
+                && (recipe.advantage.is_some() || recipe.learns_from_rewards()),
+            largest_advantage: self.advantages.values().fold(0.0, |largest, a| a.abs().max(largest)),
             trained: self.gathered.chosen.len(),
             dropped: self
                 .gathered
