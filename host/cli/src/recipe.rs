@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use whet_recipe::{Recipe, Starter, Task, algorithms, starter, task_words};
+use whet_recipe::{Recipe, Starter, Task, algorithms, reward_words, starter, task_words};
 
 /// Write, describe and explain recipes.
 #[derive(Debug, Args)]
@@ -91,14 +91,6 @@ fn write_starter(new: New) -> anyhow::Result<()> {
 /// The recipe's algorithm in formulas.
 fn explain(recipe: &Recipe) -> String {
     let (rollout, algorithm, train) = (&recipe.rollout, &recipe.algorithm, &recipe.train);
-    let rewards: Vec<String> = recipe
-        .reward
-        .iter()
-        .map(|r| {
-            let name = &r.plugin.plugin;
-            if r.weight == 1.0 { name.clone() } else { format!("{} · {name}", r.weight) }
-        })
-        .collect();
     let line = |name: &str, text: &str| format!("{name:<11}{}\n", text.replace('\n', "\n           "));
     let more: String = task_words::explain(recipe).iter().map(|(name, text)| line(name, text)).collect();
     if recipe.task != Task::Rl {
@@ -117,17 +109,16 @@ fn explain(recipe: &Recipe) -> String {
         formula.clear();
     }
     formula.push_str(&more);
+    let rewards: String = reward_words::explain(recipe).iter().map(|(name, text)| line(name, text)).collect();
     format!(
         "step       {} prompts × {} responses of at most {} tokens, at temperature {}\n\
-         reward     r = {}\n\
-         {formula}\
+         {rewards}{formula}\
          updates    {} per step; AdamW, learning rate {:e}, gradient clipped at {}\n\
          run        {} steps = {} responses\n",
         rollout.prompts_per_step,
         rollout.samples_per_prompt,
         rollout.max_tokens,
         rollout.temperature,
-        rewards.join(" + "),
         algorithm.epochs * algorithm.minibatches,
         train.learning_rate,
         train.grad_clip,

@@ -192,16 +192,18 @@ fn put(text: &str, hole: &str, value: &Value) -> String {
     text.replace(hole, &shown(value))
 }
 
+/// A number as people write it: very small and very large ones with an exponent.
+pub(crate) fn number(number: f64) -> String {
+    match number.abs() {
+        0.0 | 1e-3..1e6 => format!("{number}"),
+        _ => format!("{number:e}"),
+    }
+}
+
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Number(number) => match number.as_f64() {
-            Some(number) if number != 0.0 && (number.abs() < 1e-3 || number.abs() >= 1e6) => {
-                format!("{number:e}")
-            }
-            Some(number) => format!("{number}"),
-            None => number.to_string(),
-        },
+        Value::Number(found) => found.as_f64().map_or_else(|| found.to_string(), number),
         Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", ")),
         other => other.to_string(),
     }

@@ -19,6 +19,7 @@ mod load;
 mod memory;
 mod preset;
 mod quantity;
+pub mod reward_words;
 mod rules;
 mod schema;
 mod shape;
