@@ -141,7 +141,12 @@ impl Gold {
         let tagged = ["answer", "solution"].iter().find_map(|name| tags::last(label, name)?.ok());
         let text = tagged.unwrap_or(label).trim().to_owned();
         let bare = text.trim_matches(['(', ')', '.', '$', ' ']);
-        let is_option = matches!(bare.as_bytes(), [b'A'..=b'J']);
+        // `$e$` is a formula; a bare letter is an option in either case.
+        let is_option = match bare.as_bytes() {
+            [b'A'..=b'J'] => true,
+            [b'a'..=b'j'] => !text.contains('$'),
+            _ => false,
+        };
         let question = match is_option {
             true => Some(Question::read(Some(bare), metadata, Options::default())?),
             false => None,
@@ -216,6 +221,12 @@ mod tests {
             ("B", "(b)", true),
             ("B", "B. a dog", true),
             ("(B)", "b", true),
+            ("b", "B", true),
+            ("(b)", "B. a dog", true),
+            ("b", "b", true),
+            ("b", "A", false),
+            ("$b$", "B", false),
+            ("Red car", "red car", true),
             ("B", "A", false),
             ("3", "3.0", true),
             ("3", "three", false),
@@ -241,6 +252,8 @@ mod tests {
         }
         let choices = r#"{"choices": ["cat", "dog"]}"#;
         assert_eq!(reward("{}", Some("B"), choices, "<answer>dog</answer>"), Some(1.0));
+        assert_eq!(reward("{}", Some("b"), choices, "<answer>B</answer>"), Some(1.0));
+        assert_eq!(reward("{}", Some("b"), choices, "<answer>A</answer>"), Some(0.0));
         assert_eq!(reward("{}", Some("4"), "{}", "<answer>4"), Some(0.0));
         for label in [None, Some(""), Some("(see the proof above)"), Some("\\frac{1}{2")] {
             assert_eq!(reward("{}", label, "{}", "\\boxed{5}"), None, "{label:?}");
