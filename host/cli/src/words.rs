@@ -200,6 +200,13 @@ fn run_help(error: &RunError) -> Option<String> {
         RunError::Starved { .. } => {
             "loosen the filter that drops most, take prompts that suit the model (neither too easy nor too hard), or raise rollout.samples-per-prompt or rollout.dynamic.max-attempts; `whet train RECIPE --resume` goes on from the last checkpoint".into()
         }
+        RunError::NoSource { .. } => "name a run directory, or a folder or file of trajectories".into(),
+        RunError::NothingSampled { kind: "evals", .. } => {
+            "runs that measure by sampling have it (data.test, eval.every); without --evals the training samples are taken".into()
+        }
+        RunError::NothingSampled { .. } => {
+            "name a run of task = \"rl\" with log.trajectories = true: other tasks learn from the rows as they are".into()
+        }
         RunError::NoSamples { .. } => {
             "samples are files that end in .jsonl, as `whet train` writes them with log.trajectories".into()
         }

@@ -238,6 +238,20 @@ pub enum RunError {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// There is nothing at a path that samples are to be read from.
+    #[error("`{}` does not exist", path.display())]
+    NoSource {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A run keeps no samples of the kind that is asked for.
+    #[error("the run `{}` sampled nothing: it has no `{kind}` folder", run.display())]
+    NothingSampled {
+        /// The run directory.
+        run: PathBuf,
+        /// The folder that it lacks.
+        kind: &'static str,
+    },
     /// A folder holds no stored samples.
     #[error("`{}` holds no samples", folder.display())]
     NoSamples {

@@ -86,13 +86,20 @@ impl Score {
 /// The files of stored samples that `source` stands for: a file, a folder of them, or a run directory, of
 /// which it is the training samples, or with `evaluations` the answers of evaluations.
 pub fn files(source: &Path, evaluations: bool) -> Result<Vec<PathBuf>, RunError> {
+    if !source.exists() {
+        return Err(RunError::NoSource { path: source.to_owned() });
+    }
     if !source.is_dir() {
         return Ok(vec![source.to_owned()]);
     }
+    let kind = if evaluations { "evals" } else { "trajectories" };
     let folder = match directory::is_run(source) {
-        true => source.join(if evaluations { "evals" } else { "trajectories" }),
+        true => source.join(kind),
         false => source.to_owned(),
     };
+    if !folder.exists() {
+        return Err(RunError::NothingSampled { run: source.to_owned(), kind });
+    }
     let mut files = Vec::new();
     for entry in fs::read_dir(&folder).map_err(RunError::read(&folder))? {
         let path = entry.map_err(RunError::read(&folder))?.path();
@@ -220,6 +227,20 @@ mod tests {
                 .collect(),
             note: None,
         }
+    }
+
+    #[test]
+    fn what_has_no_samples_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = |path: &Path, evaluations| files(path, evaluations).unwrap_err().to_string();
+        assert!(told(&dir.path().join("nope"), false).ends_with("nope` does not exist"));
+        assert!(told(dir.path(), false).contains("holds no samples"), "a folder, not a run");
+        fs::write(dir.path().join("recipe.resolved.toml"), "").unwrap();
+        assert!(told(dir.path(), false).contains("sampled nothing: it has no `trajectories`"));
+        assert!(told(dir.path(), true).contains("sampled nothing: it has no `evals`"));
+        fs::create_dir(dir.path().join("trajectories")).unwrap();
+        fs::write(dir.path().join("trajectories/step-000001.jsonl"), "").unwrap();
+        assert_eq!(files(dir.path(), false).unwrap().len(), 1);
     }
 
     #[test]
