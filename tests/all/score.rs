@@ -119,7 +119,11 @@ fn what_cannot_be_scored_is_told_with_a_remedy() {
     let dir = trained();
     fs::write(dir.path().join("other.jsonl"), "{\"id\": \"a\", \"response\": \"x\"}\n").unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
-    let cases: [(&[&str], &[&str]); 4] = [
+    fs::create_dir(dir.path().join("imitated")).unwrap();
+    fs::write(dir.path().join("imitated/recipe.resolved.toml"), "task = \"sft\"\n").unwrap();
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&["nope"], &["`nope` does not exist"]),
+        (&["imitated"], &["sampled nothing", "task"]),
         (&["other.jsonl"], &["do not belong to one run", "--plugin"]),
         (
             &["other.jsonl", "--plugin", "length", "--config", "{\"target\": 3}"],
@@ -146,10 +150,20 @@ fn curves_of_runs_are_drawn() {
     for part in ["reward/mean", "rollout/length", "mine", ">\nrun\n"] {
         assert!(picture.contains(part), "{part} is missing in {picture}");
     }
+    fs::create_dir(dir.path().join("imitated")).unwrap();
+    fs::write(
+        dir.path().join("imitated/metrics.jsonl"),
+        "{\"step\": 1, \"time\": 1.0, \"train/loss\": 2.5}\n",
+    )
+    .unwrap();
+    let output = whet::run(dir.path(), &["plot", "run", "imitated", "--output", "some.svg"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("`imitated` has no `reward/mean`"), "{said}");
     let listed = whet::succeed(dir.path(), &["plot", "run", "--list"]);
     assert!(listed.lines().any(|line| line == "reward/mean"), "{listed}");
     for (arguments, part) in [
         (vec!["plot", "run", "--metric", "reward/maen", "--output", "a.svg"], "--list"),
+        (vec!["plot", "imitated", "--output", "a.svg"], "--metric train/loss"),
         (vec!["plot", "run", "--output", "a.png"], ".svg"),
         (vec!["plot", "nowhere", "--output", "a.svg"], "cannot read"),
     ] {

@@ -1,12 +1,15 @@
 //! `whet plot`.
 
-use crate::words::{out, plain};
+use crate::words::{note, out, plain};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use whet_observe::{MetricsLine, Panel, curve, read_metrics, svg};
+
+/// What is most often looked at, of any kind of run.
+const USUAL: [&str; 5] = ["reward/mean", "train/loss", "eval/loss", "loss/total", "rollout/length"];
 
 /// Draw curves of runs.
 #[derive(Debug, Args)]
@@ -49,22 +52,36 @@ pub fn run(arguments: Plot) -> Result<ExitCode> {
     }
     let mut panels = Vec::new();
     for metric in &arguments.metrics {
-        if !names.contains(metric) {
-            return Err(plain(
-                format!("no run has the metric `{metric}`"),
-                "`whet plot RUN --list` shows what there is",
-            ));
+        let (curves, without): (Vec<_>, Vec<_>) = runs
+            .iter()
+            .map(|(label, lines)| curve(label, lines, metric))
+            .partition(|curve| !curve.points.is_empty());
+        if curves.is_empty() {
+            return Err(plain(format!("no run has the metric `{metric}`"), &remedy(&names)));
         }
-        let curves = runs.iter().map(|(label, lines)| curve(label, lines, metric));
-        panels.push(Panel {
-            metric: metric.clone(),
-            curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
-        });
+        for missing in without {
+            note(format!("note: `{}` has no `{metric}`, so it has no curve there", missing.label));
+        }
+        panels.push(Panel { metric: metric.clone(), curves });
     }
     let picture = svg(&panels, arguments.smooth as usize)?;
     std::fs::write(output, picture).with_context(|| format!("cannot write {}", output.display()))?;
     out(format!("wrote {}", output.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to draw instead of a metric that no run has.
+fn remedy(names: &BTreeSet<&String>) -> String {
+    let there: Vec<String> = USUAL
+        .iter()
+        .filter(|usual| names.iter().any(|name| name == *usual))
+        .map(|usual| format!("--metric {usual}"))
+        .collect();
+    let list = "`whet plot RUN --list` shows what there is";
+    match there.is_empty() {
+        true => list.to_owned(),
+        false => format!("draw {} instead; {list}", there.join(" or ")),
+    }
 }
 
 /// A run's name in the legend, and its metrics.
@@ -85,4 +102,18 @@ fn read(run: &str) -> Result<(String, Vec<MetricsLine>)> {
     let named = if path.is_dir() { Some(path) } else { path.parent() };
     let own = named.and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
     Ok((name.map(str::to_owned).or(own).unwrap_or_else(|| run.to_owned()), lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_missing_metric_those_that_are_there_are_suggested() {
+        let names = ["train/loss", "train/tokens", "time/step"].map(str::to_owned);
+        let said = remedy(&names.iter().collect());
+        assert!(said.starts_with("draw --metric train/loss instead"), "{said}");
+        assert!(said.contains("--list"), "{said}");
+        assert!(remedy(&BTreeSet::new()).starts_with("`whet plot RUN --list`"));
+    }
 }
