@@ -25,9 +25,20 @@ pub fn text(response: &str) -> Result<&str, Nothing> {
     let found = match (tags::last(text, "answer"), boxes(text).last()) {
         (Some(inside), _) => inside?,
         (None, Some(boxed)) => boxed.inside.ok_or("the last \\boxed{ is never closed")?,
-        (None, None) => text,
+        (None, None) => without_heading(text),
     };
     if found.trim().is_empty() { Err("the answer is empty") } else { Ok(found) }
+}
+
+/// What follows `Answer:` or `Final answer:`, where a text begins with it.
+fn without_heading(text: &str) -> &str {
+    let bare = text.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
+    let rest = ["final answer", "answer"].iter().find_map(|heading| {
+        let rest = bare.get(heading.len()..)?;
+        bare[..heading.len()].eq_ignore_ascii_case(heading).then_some(rest)
+    });
+    let behind = rest.and_then(|rest| rest.trim_start_matches(['*', ' ']).strip_prefix(':'));
+    behind.map_or(text, |behind| behind.trim_start_matches('*'))
 }
 
 /// Finds the chosen options; `cut_off` says that the token limit ended the response.

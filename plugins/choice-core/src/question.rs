@@ -110,10 +110,18 @@ impl Question {
             }
             _ => match self.letters_of(inside) {
                 Some(letters) => Ok(Gold::Letters(letters)),
+                None if answer_text::is_remark(inside) => {
+                    Err(format!("the label {inside:?} is a remark, not an answer"))
+                }
                 None if self.texts.is_empty() => Ok(Gold::Text(Box::new(Text::of(inside)))),
                 None => Err(format!("the label {inside:?} is neither a letter nor the text of one option")),
             },
         }
+    }
+
+    /// Whether the right answer is a text that no option is: the row has no choices, and its label is no letter.
+    pub fn is_free_text(&self) -> bool {
+        matches!(self.gold, Gold::Text(_))
     }
 
     fn context(&self) -> Context<'_> {

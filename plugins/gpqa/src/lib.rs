@@ -70,6 +70,9 @@ impl Reward for Gpqa {
             Mode::Strict => {
                 let options = Options { first_index: self.0.first_index };
                 return match Question::read(group.label.as_deref(), &metadata, options) {
+                    Ok(question) if question.is_free_text() => group.all(Outcome::unscorable(
+                        "the row has no `choices`, and its label is no letter from A to J: `multiple-choice` compares texts",
+                    )),
                     Ok(question) => group.samples.iter().map(|s| grade(&question, s)).collect(),
                     Err(why) => group.all(Outcome::unscorable(why)),
                 };
@@ -130,6 +133,9 @@ mod tests {
         for (label, metadata) in [(None, "{}"), (Some("E"), r#"{"choices": ["a", "b"]}"#), (Some(" "), "{}")]
         {
             assert_eq!(outcome("{}", label, metadata, "A"), None, "{label:?}");
+        }
+        for label in ["proof", "(see above)", "see above", "K", "Z", "11", "Paris"] {
+            assert_eq!(outcome("{}", Some(label), "{}", &format!("Answer: {label}")), None, "{label}");
         }
         assert_eq!(outcome(r#"{"mode": "slime"}"#, None, "{}", "A"), None);
     }

@@ -121,11 +121,15 @@ mod tests {
             ("cat", "{}", "<answer>category</answer>", 0.0),
             ("cat", "{}", "no tag", 0.0),
             ("J", "{}", "Answer: J", 1.0),
+            ("Z", "{}", "**Answer:** Z", 1.0),
+            ("the sea", "{}", "Final answer: The sea.", 1.0),
+            ("answers", "{}", "answers", 1.0),
         ] {
             assert_eq!(outcome("{}", Some(label), metadata, response), Some(expected), "{label} {response}");
         }
         assert_eq!(outcome("{}", None, list, "A"), None);
         assert_eq!(outcome("{}", Some("horse"), list, "A"), None);
+        assert_eq!(outcome("{}", Some("(see above)"), "{}", "A"), None);
     }
 
     #[test]
