@@ -258,7 +258,7 @@ const PARTS: [(&str, &str, &str); 8] = [
     (
         "rejection",
         "Rejections",
-        "Rules by which tokens lose their policy-gradient term, `rejection = [\"opsm\"]`. Means keep counting them, so \
+        "Rules by which tokens lose their policy-gradient term, `rejection = [\"veto\"]`. Means keep counting them, so \
      that a rule makes gradients smaller, never larger (AReaL, TRL; verl counts what is left).",
     ),
 ];
