@@ -57,7 +57,7 @@ pub fn run(arguments: Plot) -> Result<ExitCode> {
             .map(|(label, lines)| curve(label, lines, metric))
             .partition(|curve| !curve.points.is_empty());
         if curves.is_empty() {
-            return Err(plain(format!("no run has the metric `{metric}`"), &remedy(&names)));
+            return Err(plain(format!("no run has the metric `{metric}`"), remedy(&names)));
         }
         for missing in without {
             note(format!("note: `{}` has no `{metric}`, so it has no curve there", missing.label));
