@@ -2,7 +2,7 @@
 
 use crate::field;
 use crate::polynomial::{Algebra, Poly};
-use crate::ranges::{interval, merged, punctured};
+use crate::ranges;
 use crate::syntax::{Expr, Measure, Rational, Relation, Value};
 use crate::units;
 use num_bigint::BigInt;
@@ -47,9 +47,11 @@ impl Work {
 
 /// Equality of parts, within the work that is left.
 pub fn same(work: &Work, a: &Value, b: &Value) -> bool {
-    if work.spend(1).is_none() {
-        return false;
-    }
+    work.spend(1).is_some() && (alike(work, a, b) || ranges::equal(work, a, b))
+}
+
+/// Equality by the parts of two values.
+fn alike(work: &Work, a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Scalar(x, m), Value::Scalar(y, n)) => quantities(work, x, m, y, n),
         (Value::Text(x), Value::Text(y)) => words(x) == words(y),
@@ -61,33 +63,25 @@ pub fn same(work: &Work, a: &Value, b: &Value) -> bool {
         (Value::Set(xs) | Value::List(xs), Value::Set(ys) | Value::List(ys)) => {
             unordered(work, &distinct(work, xs), &distinct(work, ys))
         }
-        (Value::Union(xs), Value::Union(ys)) => unordered(work, &merged(xs), &merged(ys)),
+        // Inequalities against intervals are compared as a whole, with their variable.
+        (Value::Union(xs), Value::Union(ys)) => {
+            let states = |parts: &[Value]| parts.iter().any(|part| matches!(part, Value::Chain(..)));
+            states(xs) == states(ys) && unordered(work, &merged(xs), &merged(ys))
+        }
         (Value::Union(xs), Value::Set(_)) | (Value::Set(_), Value::Union(xs)) => {
             let other = if matches!(a, Value::Set(_)) { a } else { b };
             matches!(&merged(xs)[..], [one] if same(work, one, other))
         }
         (Value::Without(x, s), Value::Without(y, t)) => same(work, x, y) && same(work, s, t),
-        (Value::Without(x, s), other) | (other, Value::Without(x, s)) => {
-            punctured(work, x, s).is_some_and(|union| same(work, &union, other))
+        (Value::Where(x, c), Value::Where(y, d)) => x == y && same(work, c, d),
+        (Value::Where(_, condition), other) | (other, Value::Where(_, condition)) => {
+            same(work, condition, other)
         }
         (Value::Ratio(xs), Value::Ratio(ys)) => ratios(work, xs, ys),
         (Value::Matrix(d, xs), Value::Matrix(e, ys)) => {
             d == e && xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| in_order(work, x, y))
         }
         (Value::Chain(xs, r), Value::Chain(ys, s)) => chains(work, (xs, r), (ys, s)),
-        (Value::Scalar(Expr::Symbol(name), _), Value::Tuple(_, ends, _))
-        | (Value::Tuple(_, ends, _), Value::Scalar(Expr::Symbol(name), _))
-            if name == "mathbbR" =>
-        {
-            let infinity = |v: &Value, negative: bool| match v {
-                Value::Scalar(Expr::Negative(inside), _) => {
-                    negative && **inside == Expr::Symbol("infty".into())
-                }
-                Value::Scalar(expr, _) => !negative && *expr == Expr::Symbol("infty".into()),
-                _ => false,
-            };
-            matches!(&ends[..], [low, high] if infinity(low, true) && infinity(high, false))
-        }
         (Value::Chain(xs, r), Value::List(ys)) | (Value::List(ys), Value::Chain(xs, r)) => {
             match each_assigned(xs, r).filter(|_| names(work, ys).is_some()) {
                 Some(each) => unordered(work, &each, ys),
@@ -106,45 +100,11 @@ pub fn same(work: &Work, a: &Value, b: &Value) -> bool {
             }
             _ => false,
         },
-        (Value::Text(text), Value::Scalar(Expr::Symbol(name), _))
-        | (Value::Scalar(Expr::Symbol(name), _), Value::Text(text))
-            if name == "mathbbR" =>
-        {
-            matches!(
-                words(text).as_str(),
-                "all real numbers" | "all reals" | "all real number" | "real numbers"
-            )
-        }
-        (Value::Text(text), Value::Set(items)) | (Value::Set(items), Value::Text(text))
-            if items.is_empty() =>
-        {
-            let text = words(text);
-            matches!(
-                text.as_str(),
-                "no solution"
-                    | "no solutions"
-                    | "no real solution"
-                    | "no real solutions"
-                    | "empty set"
-                    | "the empty set"
-            )
-        }
         (Value::Chain(xs, r), other) | (other, Value::Chain(xs, r)) => {
             assigned(work, xs, r).is_some_and(|right| same(work, right, other))
-                || interval(xs, r).is_some_and(|range| same(work, &range, other))
         }
         (Value::List(xs), Value::Tuple(_, ys, _)) | (Value::Tuple(_, ys, _), Value::List(xs)) => {
             names(work, xs).is_some() && in_order(work, &by_name(xs), ys)
-        }
-        (Value::List(xs), Value::Union(ys)) | (Value::Union(ys), Value::List(xs)) => {
-            let ranges: Option<Vec<Value>> = xs
-                .iter()
-                .map(|x| match x {
-                    Value::Chain(sides, relations) => interval(sides, relations),
-                    _ => None,
-                })
-                .collect();
-            ranges.is_some_and(|ranges| unordered(work, &ranges, ys))
         }
         // `\frac12 \text{ or } 0.5` is one value.
         (Value::List(xs), other @ Value::Scalar(..)) | (other @ Value::Scalar(..), Value::List(xs)) => {
@@ -169,6 +129,22 @@ pub fn words(text: &str) -> String {
     }
     out.truncate(out.trim_end().len());
     out
+}
+
+/// A union whose sets are one set.
+fn merged(parts: &[Value]) -> Vec<Value> {
+    let mut points: Vec<Value> = Vec::new();
+    let mut rest = Vec::new();
+    for part in parts {
+        match part {
+            Value::Set(items) => points.extend(items.iter().cloned()),
+            other => rest.push(other.clone()),
+        }
+    }
+    if !points.is_empty() {
+        rest.push(Value::Set(points));
+    }
+    rest
 }
 
 fn in_order(work: &Work, xs: &[Value], ys: &[Value]) -> bool {
@@ -344,20 +320,8 @@ fn chains(work: &Work, a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -
     if !a.1.contains(&Relation::In) && a.1 == &relations[..] && in_order(work, a.0, &turned) {
         return true;
     }
-    if let (Some(x), Some(y)) = (interval(a.0, a.1), interval(b.0, b.1)) {
-        let name =
-            |sides: &[Value]| sides.iter().find(|v| matches!(v, Value::Scalar(e, _) if e.is_name())).cloned();
-        if name(a.0) == name(b.0) {
-            return same(work, &x, &y);
-        }
-    }
     if let ([l, r], [m, s], &[p], &[q]) = (a.0, b.0, a.1, b.1) {
-        return relations_agree(work, (l, r, p), (m, s, q)).unwrap_or(false)
-            || mixed_interval(work, a, b)
-            || mixed_interval(work, b, a);
-    }
-    if mixed_interval(work, a, b) || mixed_interval(work, b, a) {
-        return true;
+        return relations_agree(work, (l, r, p), (m, s, q)).unwrap_or(false);
     }
     // `y = x(x+1) = x^2+x` against `y = x^2+x`.
     let equal = |r: &[Relation]| r.iter().all(|r| *r == Relation::Equal);
@@ -367,16 +331,6 @@ fn chains(work: &Work, a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -
                 && assigned(work, b.0, b.1).is_some()
                 && same(work, first, start)
                 && same(work, last, end)
-        }
-        _ => false,
-    }
-}
-
-/// `x \ge 1` against `x \in [1, \infty)`.
-fn mixed_interval(work: &Work, a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -> bool {
-    match (b.0, b.1) {
-        ([name, range], [Relation::In]) => {
-            a.0.contains(name) && interval(a.0, a.1).is_some_and(|i| same(work, &i, range))
         }
         _ => false,
     }

@@ -2,11 +2,13 @@
 //!
 //! `extract` finds the text of the final answer, `lex`, `formula` and `parse` read it into a typed value,
 //! `compare` decides by type; formulas are compared as quotients of polynomials (`normal`,
-//! `polynomial`) and, where those grow too large, by their values in two prime fields (`field`).
+//! `polynomial`) and, where those grow too large, by their values in two prime fields (`field`);
+//! inequalities, intervals and unions as sets of real numbers (`ranges`, `reals`, `enclosure`).
 //! Nothing here evaluates text as code, uses floating point, or knows what a plugin is.
 
 mod answer;
 mod compare;
+mod enclosure;
 mod extract;
 mod field;
 mod formula;
@@ -17,6 +19,7 @@ mod number;
 mod parse;
 mod polynomial;
 mod ranges;
+mod reals;
 mod syntax;
 mod token;
 mod units;

@@ -39,7 +39,10 @@ fn value(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     if let Some(words) = words_only(tokens).or_else(|| phrase(tokens)) {
         return Some(Value::Text(words));
     }
-    let parts = split(tokens, |t| matches!(t, Token::Mark(',' | ';') | Token::Separator))?;
+    if let Some(value) = exception(tokens, depth) {
+        return Some(value);
+    }
+    let parts = split(tokens, |t| matches!(t, Token::Mark(',' | ';') | Token::Separator | Token::Or))?;
     if parts.len() == 1 {
         return clause(tokens, depth);
     }
@@ -50,10 +53,29 @@ fn value(tokens: &[Lexeme], depth: u32) -> Option<Value> {
         other => vec![other],
     });
     let items: Vec<Value> = items.collect();
+    let is_range = |item: &Value| matches!(item, Value::Chain(_, relations) if relations.iter().any(|r| *r != Relation::Equal));
     match items.len() {
         0 | 1 => None,
+        _ if alternatives(tokens) && items.iter().any(is_range) => Some(Value::Union(items)),
         _ => Some(Value::List(items)),
     }
+}
+
+/// Whether `or` stands outside all brackets.
+fn alternatives(tokens: &[Lexeme]) -> bool {
+    split(tokens, |t| *t == Token::Or).is_some_and(|parts| parts.len() > 1)
+}
+
+/// `\text{all real numbers except } 2`
+fn exception(tokens: &[Lexeme], depth: u32) -> Option<Value> {
+    let (Token::Words(words), rest) = (&tokens.first()?.token, &tokens[1..]) else { return None };
+    words.to_lowercase().trim().strip_suffix("except").filter(|w| w.trim() == "all real numbers")?;
+    let points = match value(rest, depth + 1)? {
+        Value::List(points) => points,
+        point => vec![point],
+    };
+    let whole = Value::Scalar(Expr::Symbol("mathbbR".into()), Measure::default());
+    Some(Value::Without(Box::new(whole), Box::new(Value::Set(points))))
 }
 
 fn words_only(tokens: &[Lexeme]) -> Option<String> {
@@ -62,6 +84,7 @@ fn words_only(tokens: &[Lexeme]) -> Option<String> {
         match &lexeme.token {
             Token::Words(w) => words.push(w.as_str()),
             Token::Separator if !words.is_empty() => words.push("and"),
+            Token::Or if !words.is_empty() => words.push("or"),
             Token::Mark('-') if !words.is_empty() => words.push("-"),
             _ => return None,
         }
@@ -125,6 +148,11 @@ fn clause(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     if sides.len() == 1 {
         return plus_minus(tokens, depth);
     }
+    // `x < 1 \cup x > 2`
+    let parts = split(tokens, |t| *t == Token::Cup)?;
+    if parts.len() > 1 && parts.iter().all(|p| p.iter().any(|t| relation(&t.token).is_some())) {
+        return Some(Value::Union(parts.into_iter().map(|p| clause(p, depth + 1)).collect::<Option<_>>()?));
+    }
     // `= 5` and `\approx 5` say 5.
     if let [first, only] = sides[..]
         && first.is_empty()
@@ -142,7 +170,7 @@ fn clause(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     let mut sides: Vec<Value> = sides.into_iter().map(|s| plus_minus(s, depth)).collect::<Option<_>>()?;
     // `x = \pm 2` is `x = 2, x = -2`.
     if let [name, Value::List(choices)] = &mut sides[..]
-        && relations == [Relation::Equal]
+        && matches!(relations[..], [Relation::Equal | Relation::NotEqual])
     {
         let each = std::mem::take(choices);
         return Some(Value::List(
@@ -171,6 +199,9 @@ fn plus_minus(tokens: &[Lexeme], depth: u32) -> Option<Value> {
 }
 
 fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
     let (first, last) = (&tokens.first()?.token, &tokens.last()?.token);
     if let Some(words) = words_only(tokens).or_else(|| phrase(tokens)) {
         return Some(Value::Text(words));
@@ -179,8 +210,15 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     if parts.len() > 1 {
         return Some(Value::Union(parts.into_iter().map(|p| side(p, depth + 1)).collect::<Option<_>>()?));
     }
+    // `\mathbb{R} \setminus \{2\}`, `\mathbb{R} - \{2\}`
     let parts = split(tokens, |t| *t == Token::Without)?;
-    if let [whole, without] = parts[..] {
+    let taken = |i: &usize| tokens[*i].token == Token::Mark('-') && tokens[*i + 1].token == Token::SetOpen;
+    let minus = (1..tokens.len() - 1).find(taken).map(|i| (&tokens[..i], &tokens[i + 1..]));
+    let parts = match (&parts[..], minus) {
+        (&[whole, without], _) => Some((whole, without)),
+        (_, minus) => minus,
+    };
+    if let Some((whole, without)) = parts {
         return Some(Value::Without(Box::new(side(whole, depth + 1)?), Box::new(side(without, depth + 1)?)));
     }
     if tokens.len() == 1 && *first == Token::EmptySet {
@@ -193,13 +231,10 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
             if inside().is_empty() {
                 return Some(Value::Set(Vec::new()));
             }
-            // `\{x \mid x > 2\}` says what its condition says.
-            let builder = split(inside(), |t| matches!(t, Token::Mark('|' | ':')))?;
-            if let [name, condition] = builder[..]
-                && matches!(name.first()?.token, Token::Symbol(_))
-                && (name.len() == 1 || name.get(1).is_some_and(|t| t.token == Token::Relation(Relation::In)))
+            if let Some(bar) = inside().iter().position(|t| matches!(t.token, Token::Mark('|' | ':')))
+                && let Some(set) = builder(&inside()[..bar], &inside()[bar + 1..], depth)
             {
-                return value(condition, depth + 1);
+                return Some(set);
             }
             return Some(match value(inside(), depth + 1)? {
                 Value::List(items) => Value::Set(items),
@@ -214,7 +249,8 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
                 return Some(Value::Tuple(*open, items, *close));
             }
             if open == &'(' && close == &')' {
-                return plus_minus(inside(), depth + 1);
+                let stated = inside().iter().any(|t| relation(&t.token).is_some());
+                return if stated { value(inside(), depth + 1) } else { plus_minus(inside(), depth + 1) };
             }
             if open == &'[' && close == &']' {
                 return Some(Value::Tuple('[', vec![side(inside(), depth + 1)?], ']'));
@@ -253,6 +289,22 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
         return Some(Value::Ratio(ratio.into_iter().map(|p| scalar(p, depth)).collect::<Option<_>>()?));
     }
     scalar(tokens, depth)
+}
+
+/// `\{x \mid x > 2\}` and `\{x \in D : x > 2\}`
+fn builder(name: &[Lexeme], condition: &[Lexeme], depth: u32) -> Option<Value> {
+    let (Token::Symbol(bound), rest) = (&name.first()?.token, &name[1..]) else { return None };
+    let bound = Expr::Symbol(bound.clone());
+    let condition = value(condition, depth + 1)?;
+    let condition = match rest {
+        [] => condition,
+        [Lexeme { token: Token::Relation(Relation::In), .. }, domain @ ..] => {
+            let member = vec![Value::Scalar(bound.clone(), Measure::default()), side(domain, depth + 1)?];
+            Value::List(vec![Value::Chain(member, vec![Relation::In]), condition])
+        }
+        _ => return None,
+    };
+    Some(Value::Where(bound, Box::new(condition)))
 }
 
 /// Whether the bracket that opens at the start closes at the end.

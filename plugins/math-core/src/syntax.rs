@@ -35,19 +35,37 @@ impl Expr {
         Expr::Number(Rational::from_integer(BigInt::from(n)))
     }
 
+    /// The expressions that this one is made of.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Number(_) | Expr::Symbol(_) => Vec::new(),
+            Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => items.iter().collect(),
+            Expr::Quotient(a, b) | Expr::Power(a, b) => vec![a, b],
+            Expr::Negative(a) | Expr::Degrees(a) => vec![a],
+        }
+    }
+
     /// Calls `f` on this expression and all below it.
     pub fn visit(&self, f: &mut dyn FnMut(&Expr)) {
         f(self);
+        self.parts().into_iter().for_each(|part| part.visit(f));
+    }
+
+    /// This expression with what `f` gives in place of each part that it gives something for.
+    pub fn replaced(&self, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
+        if let Some(other) = f(self) {
+            return other;
+        }
+        let mut all = |items: &[Expr]| items.iter().map(|item| item.replaced(f)).collect();
         match self {
-            Expr::Number(_) | Expr::Symbol(_) => {}
-            Expr::Sum(items) | Expr::Product(items) | Expr::Call(_, items) => {
-                items.iter().for_each(|item| item.visit(f));
-            }
-            Expr::Quotient(a, b) | Expr::Power(a, b) => {
-                a.visit(f);
-                b.visit(f);
-            }
-            Expr::Negative(a) | Expr::Degrees(a) => a.visit(f),
+            Expr::Number(_) | Expr::Symbol(_) => self.clone(),
+            Expr::Sum(items) => Expr::Sum(all(items)),
+            Expr::Product(items) => Expr::Product(all(items)),
+            Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
+            Expr::Quotient(a, b) => Expr::Quotient(Box::new(a.replaced(f)), Box::new(b.replaced(f))),
+            Expr::Power(a, b) => Expr::Power(Box::new(a.replaced(f)), Box::new(b.replaced(f))),
+            Expr::Negative(a) => Expr::Negative(Box::new(a.replaced(f))),
+            Expr::Degrees(a) => Expr::Degrees(Box::new(a.replaced(f))),
         }
     }
 
@@ -126,10 +144,12 @@ pub enum Value {
     Set(Vec<Value>),
     /// `1, 2` without brackets, `1 or 2`, `\pm 1`.
     List(Vec<Value>),
-    /// `A \cup B`
+    /// `A \cup B`, `x < 1 or x > 2`
     Union(Vec<Value>),
     /// `A \setminus B`
     Without(Box<Value>, Box<Value>),
+    /// `\{x \mid x > 2\}`: the name that is bound, and what is said of it.
+    Where(Expr, Box<Value>),
     /// `1:2:3`
     Ratio(Vec<Value>),
     /// Rows of a matrix; true for a determinant.

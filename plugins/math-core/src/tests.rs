@@ -3,6 +3,8 @@
 use crate::{Answer, Label, Style};
 use proptest::prelude::*;
 
+mod ranges;
+
 fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (Answer::of(a).expect(a), Answer::of(b).expect(b));
     assert_eq!(a.equals(&b), b.equals(&a), "asymmetric");

@@ -25,8 +25,10 @@ pub enum Token {
     Relation(Relation),
     /// `\pm`
     PlusMinus,
-    /// `and`, `or`
+    /// `and`, a line's end
     Separator,
+    /// `or`
+    Or,
     /// `\cup`
     Cup,
     /// `\setminus`

@@ -193,7 +193,8 @@ impl Lexer<'_> {
             "cup" => self.push(Token::Cup),
             "setminus" | "backslash" => self.push(Token::Without),
             "mid" => self.push(Token::Mark('|')),
-            "lor" | "vee" | "land" | "wedge" => self.push(Token::Separator),
+            "lor" | "vee" => self.push(Token::Or),
+            "land" | "wedge" => self.push(Token::Separator),
             "emptyset" | "varnothing" => self.push(Token::EmptySet),
             "colon" => self.push(Token::Mark(':')),
             "prime" => self.push(Token::Mark('\'')),
@@ -285,11 +286,11 @@ impl Lexer<'_> {
                 && !bare.starts_with(|c: char| c.is_ascii_digit())
         {
             let lower = bare.to_lowercase();
-            if matches!(lower.trim_matches([',', ' ']), "and" | "or" | "and/or") {
-                self.push(Token::Separator);
-            } else {
-                self.push(Token::Words(bare.to_owned()));
-            }
+            self.push(match lower.trim_matches([',', ' ']) {
+                "and" => Token::Separator,
+                "or" | "and/or" => Token::Or,
+                _ => Token::Words(bare.to_owned()),
+            });
         } else if letters && matches!(name, "text" | "mathrm") && self.after_value() && units::is_known(bare)
         {
             self.push(Token::Words(bare.to_owned()));

@@ -26,8 +26,10 @@ impl Lexer<'_> {
             && after_number
             && (run.len() > 1 || self.spaced || self.after_words_slash());
         self.at += run.len();
-        if matches!(lower.as_str(), "and" | "or") {
+        if lower == "and" {
             self.push(Token::Separator);
+        } else if lower == "or" {
+            self.push(Token::Or);
         } else if unit && (ends || run.len() > 2) {
             self.push(Token::Words(run.to_owned()));
         } else if let Some(function) = FUNCTIONS.iter().find(|f| **f == run) {
