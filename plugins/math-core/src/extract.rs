@@ -342,13 +342,18 @@ fn last_number(text: &str) -> Option<&str> {
         start
     };
     let mut start = run(last + 1);
-    // `1{,}000`, `1\,000`, `1.5e3`
+    // `1{,}000`, `1\,000`, `1 000`, `1.5e3`
     let digit_before = |i: usize| i > 0 && bytes[i - 1].is_ascii_digit();
     loop {
         let head = &text[..start];
+        // A group that begins with 0 is no number of its own.
+        let group = &text[start..last + 1];
+        let blank = head.strip_suffix(' ').filter(|_| {
+            group.starts_with('0') && group.find(|c: char| !c.is_ascii_digit()).unwrap_or(group.len()) == 3
+        });
         let grouped = ["{,}", "\\,", "\\!", "\u{202f}", "\u{2009}"].iter().find_map(|s| head.strip_suffix(s));
         let power = head.strip_suffix(['-', '+']).unwrap_or(head).strip_suffix(['e', 'E']);
-        match grouped.or(power).map(str::len).filter(|end| digit_before(*end)) {
+        match grouped.or(power).or(blank).map(str::len).filter(|end| digit_before(*end)) {
             Some(end) => start = run(end),
             None => break,
         }

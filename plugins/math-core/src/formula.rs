@@ -262,8 +262,13 @@ impl<'t> Reader<'t> {
                 }
                 Expr::Call(format!("?{name}"), points)
             }
+            // Between points the order counts.
             Token::Command(name @ ("bar" | "vec" | "hat" | "angle" | "triangle")) => {
-                Expr::Call(format!("?{name}"), vec![self.argument()?])
+                let over = match self.argument()? {
+                    Expr::Product(parts) if parts.iter().all(|part| matches!(part, Expr::Symbol(_))) => parts,
+                    other => vec![other],
+                };
+                Expr::Call(format!("?{name}"), over)
             }
             Token::Mark('(') => self.group(Token::Mark(')'))?,
             Token::Mark('[') => self.group(Token::Mark(']'))?,

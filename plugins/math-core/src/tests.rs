@@ -140,6 +140,8 @@ fn equal_answers_are_equal() {
         ("3:00 \\text{ p.m.}", "3:00 \\text{ PM}"),
         ("\\text{June 5}", "\\text{June } 5"),
         ("B", "\\text{B. } 12"),
+        ("40^\\circ\\text{C}", "40"),
+        ("40^\\circ C", "40^{\\circ}\\mathrm{C}"),
     ] {
         assert!(equal(a, b), "{a} is {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
     }
@@ -248,6 +250,9 @@ fn different_answers_are_different() {
         ("e^{i\\theta}", "e^{-i\\theta}"),
         ("\\binom{n}{2}", "\\binom{n}{3}"),
         ("\\sin\\frac{x}{2}", "\\sin x"),
+        ("40^\\circ\\text{C}", "40^\\circ\\text{F}"),
+        ("\\overrightarrow{AB}", "\\overrightarrow{BA}"),
+        ("\\overline{ab}", "\\overline{ba}"),
         ("\\mathbb{R}\\setminus\\{2\\}", "(-\\infty,3)\\cup(3,\\infty)"),
     ] {
         assert!(!equal(a, b), "{a} is not {b}: {:?} {:?}", Answer::of(a), Answer::of(b));
@@ -286,6 +291,8 @@ fn the_final_answer_is_taken_and_nothing_else() {
         (Style::LastNumber, "so $1{,}000$", "1000", true),
         (Style::LastNumber, "... so ...7...", "7", true),
         (Style::LastNumber, "take .5", "0.5", true),
+        (Style::LastNumber, "in all 1 000 000.", "1000000", true),
+        (Style::LastNumber, "rows of 100 200 300", "300", true),
         (Style::Gsm8k, "#### The answer is 42", "42", true),
         (Style::Gsm8k, "#### Step 2: add\n#### 7", "7", true),
         (Style::AnswerLine, "The answer is therefore 12.", "12", true),

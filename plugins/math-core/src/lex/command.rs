@@ -292,6 +292,7 @@ impl Lexer<'_> {
                 _ => Token::Words(bare.to_owned()),
             });
         } else if letters && matches!(name, "text" | "mathrm") && self.after_value() && units::is_known(bare)
+            || self.is_temperature(bare)
         {
             self.push(Token::Words(bare.to_owned()));
         } else {
@@ -319,6 +320,11 @@ impl Lexer<'_> {
             }
         }
         Some(())
+    }
+
+    /// The letter of `40^\circ C`.
+    pub(super) fn is_temperature(&self, letters: &str) -> bool {
+        matches!(letters, "C" | "F") && self.tokens.last().is_some_and(|t| t.token == Token::Mark('°'))
     }
 
     fn after_value(&self) -> bool {

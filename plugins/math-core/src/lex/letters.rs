@@ -30,7 +30,7 @@ impl Lexer<'_> {
             self.push(Token::Separator);
         } else if lower == "or" {
             self.push(Token::Or);
-        } else if unit && (ends || run.len() > 2) {
+        } else if unit && (ends || run.len() > 2) || self.is_temperature(run) {
             self.push(Token::Words(run.to_owned()));
         } else if let Some(function) = FUNCTIONS.iter().find(|f| **f == run) {
             self.push(Token::Function(function));
