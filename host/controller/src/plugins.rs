@@ -49,10 +49,10 @@ pub struct PluginRecord {
 pub fn load_plugins(host: &Host, recipe: &Recipe) -> Result<Plugins, RunError> {
     let mut records = Vec::new();
     let mut rewards = Vec::new();
-    for reward in &recipe.reward {
+    for (reward, name) in recipe.reward.iter().zip(whet_recipe::Reward::names(&recipe.reward)) {
         let admitted = Admitted::new(host, "reward", &reward.plugin, recipe, &mut records)?;
         rewards.push(Reward {
-            name: admitted.name(),
+            name,
             weight: reward.weight,
             weights: reward.weights.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
             combine: reward.combine,

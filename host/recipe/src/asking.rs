@@ -1,7 +1,7 @@
 //! What plugins may ask of others: every grant of a judge has its judge, every judge somebody to ask it.
 
 use crate::document::Document;
-use crate::section::{Combine, Grant, Judge, Limits, PluginUse, Recipe};
+use crate::section::{Combine, Grant, Judge, Limits, PluginUse, Recipe, is_name};
 
 /// Reports what is missing and what nobody uses.
 pub(crate) fn check(recipe: &Recipe, document: &Document, report: &mut impl FnMut(&str, String, String)) {
@@ -49,6 +49,23 @@ pub(crate) fn check(recipe: &Recipe, document: &Document, report: &mut impl FnMu
         endpoint(judge, &key, report);
     }
     for (i, reward) in recipe.reward.iter().enumerate() {
+        let key = || format!("{}.name", list("reward", i));
+        if let Some(name) = &reward.name {
+            if recipe.reward[..i].iter().any(|other| other.name.as_ref() == Some(name)) {
+                report(
+                    &key(),
+                    format!("two rewards have the name `{name}`"),
+                    "give each its own name".into(),
+                );
+            }
+            if !is_name(name) {
+                report(
+                    &key(),
+                    format!("`{name}` cannot stand in a condition"),
+                    "write letters, digits, `-`, `_`, `.` and `:`, as in name = \"short\"".into(),
+                );
+            }
+        }
         if reward.combine == Combine::Product && reward.weight == 0.0 {
             report(
                 &format!("{}.weight", list("reward", i)),

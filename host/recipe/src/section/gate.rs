@@ -70,6 +70,11 @@ impl Comparison {
     }
 }
 
+/// Whether a text can name a plugin or a component in a condition.
+pub(crate) fn is_name(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+}
+
 impl FromStr for Gate {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -83,12 +88,9 @@ impl FromStr for Gate {
         let (at, sign, comparison) =
             found.min_by_key(|(at, sign, _)| (*at, usize::MAX - sign.len())).ok_or_else(malformed)?;
         let component = text[..at].trim();
-        let named = |part: &str| {
-            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
-        };
         let value = text[at + sign.len()..].trim().parse().ok().filter(|v: &f64| v.is_finite());
         match value {
-            Some(value) if component.split('/').count() <= 2 && component.split('/').all(named) => {
+            Some(value) if component.split('/').count() <= 2 && component.split('/').all(is_name) => {
                 Ok(Gate { component: component.to_owned(), comparison, value })
             }
             _ => Err(malformed()),

@@ -25,6 +25,7 @@ pub use algorithm::{
 };
 pub use critic::Critic;
 pub use data::{Columns, Data, DataPath, DataPathError, Example, Examples, PromptFormat, Slice};
+pub(crate) use gate::is_name;
 pub use gate::{Combine, Comparison, Gate};
 pub use judge::Judge;
 pub use model::{Device, Dtype, Lora, LoraTarget, Model};

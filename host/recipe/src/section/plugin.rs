@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -44,6 +45,10 @@ pub struct Reward {
     /// The plugin.
     #[serde(flatten)]
     pub plugin: PluginUse,
+    /// What its components are called by, as in `NAME/component`; without it the plugin's own name, a second one of which is `NAME.2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), extend("examples" = ["short"]))]
+    pub name: Option<String>,
     /// Factor of this plugin's reward in the total.
     #[serde(default = "one")]
     pub weight: f64,
@@ -57,6 +62,32 @@ pub struct Reward {
     #[serde(default, deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::one_or_many_schema::<Gate>")]
     pub gate: Vec<Gate>,
+}
+
+impl Reward {
+    /// The names of several rewards, in their order and all different where the given ones are.
+    pub fn names(rewards: &[Reward]) -> Vec<String> {
+        let given: Vec<&str> = rewards.iter().filter_map(|reward| reward.name.as_deref()).collect();
+        let mut names: Vec<String> = Vec::new();
+        for reward in rewards {
+            let own = reward.plugin.own_name();
+            let name = reward.name.clone().unwrap_or_else(|| {
+                let numbered = (2..).map(|n| format!("{own}.{n}"));
+                let is_free = |name: &String| !names.contains(name) && !given.contains(&name.as_str());
+                std::iter::once(own.clone()).chain(numbered).find(is_free).unwrap_or(own)
+            });
+            names.push(name);
+        }
+        names
+    }
+}
+
+impl PluginUse {
+    /// A standard plugin's name, or that of the file without its ending.
+    pub fn own_name(&self) -> String {
+        let stem = Path::new(&self.plugin).file_stem().filter(|_| self.names_a_file());
+        stem.map_or_else(|| self.plugin.clone(), |stem| stem.to_string_lossy().into_owned())
+    }
 }
 
 /// A capability that a plugin may use.
@@ -181,4 +212,24 @@ impl Default for OnFailure {
 
 fn one() -> f64 {
     1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rewards_of_one_plugin_have_different_names() {
+        let reward = |name: Option<&str>, plugin: &str| -> Reward {
+            serde_json::from_value(serde_json::json!({ "name": name, "plugin": plugin })).unwrap()
+        };
+        let rewards = [
+            reward(None, "length"),
+            reward(Some("short"), "length"),
+            reward(None, "length"),
+            reward(None, "mine/length.wasm"),
+            reward(Some("length.3"), "format"),
+        ];
+        assert_eq!(Reward::names(&rewards), ["length", "short", "length.2", "length.4", "length.3"]);
+    }
 }
