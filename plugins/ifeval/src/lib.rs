@@ -1,24 +1,7 @@
 //! `ifeval`: 1 when the response follows all instructions that its row names, else 0.
 //!
-//! The row's metadata has `instruction_id` and `kwargs`, or `instruction_id_list` and `kwargs_list` (the
-//! data set's own `kwargs` list does as well, with its nulls and floats). Every id of IFEval (25) and of
-//! IFBench (58) is known. A row with an unknown id, or with arguments that are missing or impossible, is
-//! unscorable: nothing is drawn at random.
-//!
-//! | key | default | meaning |
-//! |---|---|---|
-//! | `mode` | `"strict"` | `"loose"`: also without the first line, the last line, both, and asterisks |
-//! | `score` | `"all"` | `"fraction"`: the part of the instructions that is followed |
-//! | `compat` | - | `"google-research"`: accept what the official checkers accept where they differ |
-//!
-//! A row's own `mode` goes before the configured one. Components: `reward`; each instruction's verdict
-//! under its id (`keywords:existence`), a second and third one of the same id as `keywords:existence.2`
-//! and `.3`; in loose mode `strict`, the strict verdict on all. The note says what fell short.
-//!
-//! What is checked is what stands behind `</think>`, without end tokens. An empty response follows
-//! nothing. Where it cannot be told whether an instruction is followed (a few words in an unclear
-//! language, say) and the reward hangs on it, the sample is unscorable. The rule of each id is in
-//! `docs/rewards.md`.
+//! What it reads, its options and its components are those of `instruction_core::plugin`; `compat` is
+//! `"google-research"`. Every id of IFEval (25) and of IFBench (58) is known.
 
 use instruction_core::{COMPONENTS, Settings, grade_group};
 use whet_plugin::{Configured, Group, Outcome, Reward, reward};
@@ -33,15 +16,8 @@ struct Ifeval(Settings);
 
 impl Configured for Ifeval {
     type Config = instruction_core::Config<Peer>;
-    const SCHEMA: &'static str = r#"{
-  "type": "object",
-  "properties": {
-    "mode": {"enum": ["strict", "loose"], "default": "strict", "description": "loose: also without the first line, the last line, both, and asterisks; a row's own mode goes first"},
-    "score": {"enum": ["all", "fraction"], "default": "all", "description": "1 when all instructions are followed, or the part that is"},
-    "compat": {"enum": ["google-research"], "description": "accept what the official checkers accept where they differ"}
-  },
-  "additionalProperties": false
-}"#;
+    const SCHEMA: &'static str = instruction_core::schema!("google-research");
+
     fn new(config: Self::Config) -> Result<Self, String> {
         Ok(Ifeval(config.into()))
     }

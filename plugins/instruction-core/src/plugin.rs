@@ -1,4 +1,24 @@
 //! What the plugins `ifeval` and `ifbench` have in common: settings, components, outcomes.
+//!
+//! The reward is 1 when the response follows all instructions that its row names, else 0. The row's
+//! metadata has `instruction_id` and `kwargs`, or `instruction_id_list` and `kwargs_list` (the data set's
+//! own `kwargs` list does as well, with its nulls and floats). A row with an unknown id, or with arguments
+//! that are missing or impossible, is unscorable: nothing is drawn at random.
+//!
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `mode` | `"strict"` | `"loose"`: also without the first line, the last line, both, and asterisks |
+//! | `score` | `"all"` | `"fraction"`: the part of the instructions that is followed |
+//! | `compat` | - | the peer's name: accept what the official checkers accept where they differ |
+//!
+//! A row's own `mode` goes before the configured one. Components: `reward`; each instruction's verdict
+//! under its id (`keywords:existence`), a second and third one of the same id as `keywords:existence.2`
+//! and `.3`; in loose mode `strict`, the strict verdict on all. The note says what fell short.
+//!
+//! What is checked is what stands behind `</think>`, without end tokens. An empty response follows
+//! nothing. Where it cannot be told whether an instruction is followed (a few words in an unclear
+//! language, say) and the reward hangs on it, the sample is unscorable. The rule of each id is in
+//! `docs/rewards.md`.
 
 use crate::{Finding, Grade, Mode, Row, Rules};
 use whet_plugin::{Group, Outcome};
@@ -27,6 +47,26 @@ impl<Peer> Default for Config<Peer> {
     fn default() -> Self {
         Config { mode: Mode::default(), score: Score::default(), compat: None }
     }
+}
+
+/// The schema of [`Config`] where its peer has this name. A macro, since the text must be a literal.
+#[macro_export]
+macro_rules! schema {
+    ($peer:literal) => {
+        concat!(
+            r#"{
+  "type": "object",
+  "properties": {
+    "mode": {"enum": ["strict", "loose"], "default": "strict", "description": "loose: also without the first line, the last line, both, and asterisks; a row's own mode goes first"},
+    "score": {"enum": ["all", "fraction"], "default": "all", "description": "1 when all instructions are followed, or the part that is"},
+    "compat": {"enum": [""#,
+            $peer,
+            r#""], "description": "accept what the official checkers accept where they differ"}
+  },
+  "additionalProperties": false
+}"#
+        )
+    };
 }
 
 /// The configuration, read.
