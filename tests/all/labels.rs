@@ -93,6 +93,18 @@ fn a_row_without_a_label_is_graded_too() {
 }
 
 #[test]
+fn that_no_row_has_a_label_is_told_only_where_no_reward_grades_what_the_rows_carry() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = json!({"prompt": "Write.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]});
+    for (plugin, config, told) in [("ifeval", "{}", false), ("length", "{ target = 5 }", true)] {
+        examine(dir.path(), plugin, config, std::slice::from_ref(&row));
+        let output = whet::run(dir.path(), &["doctor", "recipe.toml", "--json"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.contains("no row has a label"), told, "{plugin}: {text}");
+    }
+}
+
+#[test]
 fn a_reward_that_reads_no_label_is_not_blamed() {
     let dir = tempfile::tempdir().unwrap();
     let (fine, findings) = examine(dir.path(), "length", "{ target = 5 }", &labelled(&["a b", "c"]));

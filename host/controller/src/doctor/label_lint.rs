@@ -177,6 +177,19 @@ fn reads_labels(reward: &Reward, rows: &[Row], usual: usize) -> bool {
     })
 }
 
+/// Whether the reward says something else to the first rows without what they carry beside the label, such as
+/// tests: then it needs no label.
+pub fn reads_metadata(reward: &Reward, rows: &[Row]) -> bool {
+    rows.iter().filter(|row| !row.metadata.is_empty()).take(SAMPLE).any(|row| {
+        let bare = Row { metadata: serde_json::Map::new(), ..row.clone() };
+        let label = row.label.as_deref();
+        let responses = [NO_ANSWER.to_owned(), filled(FORMS.len() - 1, "pass")];
+        responses
+            .iter()
+            .any(|response| ask(reward, row, label, response) != ask(reward, &bare, label, response))
+    })
+}
+
 /// Right answers of a row, the label first.
 fn answers_of(row: &Row) -> Vec<String> {
     let column = |name: &&str| match row.metadata.get(*name) {

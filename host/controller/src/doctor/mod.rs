@@ -4,7 +4,7 @@
 
 pub mod label_lint;
 
-use crate::doctor::label_lint::{LabelReport, RowNote, grade_labels};
+use crate::doctor::label_lint::{LabelReport, RowNote, grade_labels, reads_metadata};
 use crate::offline::reward_model;
 use crate::setup::{self, LoadedModel};
 use crate::step::{critic, teacher};
@@ -71,7 +71,12 @@ pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<S
     };
     for (subject, rows) in [("data.train", &train), ("data.test", &test)] {
         let Some(rows) = rows else { continue };
-        findings.extend(data_findings(subject, rows));
+        let rewards = plugins.iter().flat_map(|(_, plugins)| &plugins.scorer.rewards);
+        let by_metadata = rows.rows.iter().all(|row| row.label.is_none())
+            && rewards
+                .filter(|reward| !reward.plugin.asks_others())
+                .any(|reward| reads_metadata(reward, &rows.rows));
+        findings.extend(data_findings(subject, rows, by_metadata));
         if let Some((_, plugins)) = &plugins {
             for reward in &plugins.scorer.rewards {
                 findings.push(match reward.plugin.asks_others() {
@@ -167,7 +172,8 @@ fn check<T>(
     }
 }
 
-fn data_findings(subject: &str, rows: &Rows) -> Vec<Finding> {
+/// `by_metadata`: a reward grades the rows by what they carry in place of a label.
+fn data_findings(subject: &str, rows: &Rows, by_metadata: bool) -> Vec<Finding> {
     let (statistics, signs) = whet_recipe::data::lint(rows);
     let [shortest, median, longest] = statistics.prompt_chars;
     let mut findings = vec![fine(
@@ -177,7 +183,8 @@ fn data_findings(subject: &str, rows: &Rows) -> Vec<Finding> {
             statistics.rows, statistics.labelled, statistics.distinct_labels
         ),
     )];
-    for sign in signs {
+    let expected = |sign: &DataFinding| by_metadata && *sign == DataFinding::NoLabels;
+    for sign in signs.into_iter().filter(|sign| !expected(sign)) {
         let (message, help) = data_words(&sign);
         findings.push(warning(subject, message, help));
     }
@@ -437,5 +444,30 @@ fn warning(subject: &str, message: String, help: &str) -> Finding {
         message,
         help: Some(help.into()),
         rows: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use whet_recipe::data::{Origin, Row};
+    use whet_trajectory::{Message, Role};
+
+    #[test]
+    fn rows_without_labels_are_told_unless_a_reward_grades_what_they_carry() {
+        let row = Row {
+            id: "a".into(),
+            prompt: vec![Message::text(Role::User, "Write add(a, b).")],
+            label: None,
+            metadata: [("tests".to_owned(), "assert add(1, 2) == 3".into())].into_iter().collect(),
+            origin: Origin { file: Path::new("train.jsonl").into(), line: 1, column: 0 },
+        };
+        let rows = Rows { rows: vec![row], columns: Vec::new(), warnings: Vec::new() };
+        let told = |by_metadata| {
+            let findings = data_findings("data.train", &rows, by_metadata);
+            findings.iter().filter(|f| f.severity == Severity::Warning).count()
+        };
+        assert_eq!((told(false), told(true)), (1, 0));
     }
 }
