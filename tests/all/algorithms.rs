@@ -152,31 +152,31 @@ fn explained(lines: &str) -> String {
 fn an_algorithm_is_explained_by_its_formulas_with_the_numbers_in_them() {
     insta::assert_snapshot!(explained("algorithm = \"dapo\"\n"), @r#"
     preset     dapo: Decoupled clip, token mean, soft overlong penalty (arXiv 2503.14476).
-    shaping    r - 1 · (length - 205) / 51 beyond 205 tokens, at most 1 off (DAPO arXiv 2503.14476)
-    advantage  group-relative: A_i = (r_i - b_i) / (s + 1e-6), b the mean of the group, s the deviation of the group  (singleton zero)
-    loss       clip: max(-A r, -A clip(r, 0.8, 1.28))
+    shaping    r - (length - 205) / 51 beyond 205 tokens, at most 1 off (DAPO arXiv 2503.14476)
+    advantage  group-relative: A_i = (r_i - b_i) / (s + 1e-6), b the mean of the group, s the deviation of the group
+    loss       clip: L = max(-A r, -A clip(r, 0.8, 1.28))
     ratio      r = p / p_old, log r in ±20; p_old the trainer's before the step's first update
-    correction times tis: min(w, 2), w over the token; w = p_old / p_rollout
+    correction tis: L times min(w, 2); w = p_old / p_rollout of the token
     reduction  token-mean: Σ L / N
     sources    GRPO arXiv 2402.03300, Dr. GRPO 2503.20783, RLOO 2402.14740; PPO arXiv 1707.06347, clip-higher 2503.14476, dual clip 1912.09729
     "#);
     insta::assert_snapshot!(explained("algorithm = \"gspo\"\n"), @r#"
     preset     gspo: Group sequence policy optimisation (arXiv 2507.18071).
-    advantage  group-relative: A_i = (r_i - b_i) / (s + 1e-6), b the mean of the group, s the deviation of the group  (singleton zero)
-    loss       clip: max(-A r, -A clip(r, 0.9997, 1.0004))
+    advantage  group-relative: A_i = (r_i - b_i) / (s + 1e-6), b the mean of the group, s the deviation of the group
+    loss       clip: L = max(-A r, -A clip(r, 0.9997, 1.0004))
     ratio      r = exp(mean_t log(p / p_old)); p_old the trainer's before the step's first update
-    correction times tis: min(w, 2), w over the token; w = p_old / p_rollout
+    correction tis: L times min(w, 2); w = p_old / p_rollout of the token
     reduction  seq-mean-token-mean: 1/S Σ_s 1/n_s Σ_t L
     sources    GRPO arXiv 2402.03300, Dr. GRPO 2503.20783, RLOO 2402.14740; PPO arXiv 1707.06347, clip-higher 2503.14476, dual clip 1912.09729; GSPO arXiv 2507.18071
     "#);
     insta::assert_snapshot!(explained("algorithm = \"reinforce++\"\n"), @r#"
     preset     reinforce++: Whitened returns with the KL penalty in the reward (arXiv 2501.03262).
-    advantage  returns: A_t = G_t = ρ_t + 1 G_(t+1), ρ the reward at the last token less the KL penalty at each  (gaps skip)
+    advantage  returns: A_t = G_t = ρ_t + G_(t+1), ρ the reward at the last token less the KL penalty at each
                A whitened over the step's tokens: (A - mean) / std, variance over n - 1
-    loss       clip: max(-A r, -A clip(r, 0.8, 1.2))
+    loss       clip: L = max(-A r, -A clip(r, 0.8, 1.2))
     ratio      r = p / p_old, log r in ±20; p_old the trainer's before the step's first update
-    correction times tis: min(w, 2), w over the token; w = p_old / p_rollout
-    kl         - 0.001 · [-d] in the reward of every token; d = log p_ref - log p
+    correction tis: L times min(w, 2); w = p_old / p_rollout of the token
+    kl         0.001 · k1 off the reward of every token; k1 = -d; d = log p_ref - log p
     reduction  token-mean: Σ L / N
     sources    REINFORCE++ arXiv 2501.03262; PPO arXiv 1707.06347, clip-higher 2503.14476, dual clip 1912.09729
     "#);
@@ -188,16 +188,16 @@ fn an_algorithm_is_explained_by_its_formulas_with_the_numbers_in_them() {
     ), @r#"
     preset     dr-grpo: GRPO without its biases by deviation and length (arXiv 2503.20783).
     shaping    r clipped to ±10
-    advantage  group-relative: A_i = r_i - b_i, b the mean of the group  (singleton zero)
+    advantage  group-relative: A_i = r_i - b_i, b the mean of the group
                A clipped to ±5
-    loss       dppo: the detached surrogate (detached: -A sg(min(r, 20)) lp, ratio: -A r) where p is in its binary-kl region (0.2 down, 0.2 up) or comes back, else 0; plus 0 (log r)²
+    loss       dppo: L = -A sg(min(r, 20)) lp where p is in its binary-kl region (0.2 down, 0.2 up) or comes back, else 0
     ratio      r = p / p_old, log r in ±20; p_old the policy itself, so that r = 1
-    correction times mis: w where 0.5 ≤ w ≤ 5, else 0; w over the sequence, over its mean in the batch; w = p_old / p_rollout
-    rejection  veto: 0 in answers with any w_t < 1e-4
-    rejection  mismatch: 0 where the k3 over sequence-mean is above 0.01 (or below `low`)
-    tokens     only the 0.2 of highest entropy
+    correction mis: L times w where 0.5 ≤ w ≤ 5, else 0; w = p_old / p_rollout of the whole answer; divided by its mean over the batch
+    rejection  veto: L = 0 in answers with any p_old / p_rollout < 1e-4
+    rejection  mismatch: L = 0 in answers whose mean k3 is above 0.01; k3 = exp(d) - d - 1, d = log p_old - log p_rollout
+    tokens     L = 0 but at the share of 0.2 with the highest entropy
     entropy    - 0.01 · entropy of each token's distribution
-    kl         + 0.01 · [exp(d) - d - 1, d in ±20, the value in ±10], its gradient that of the estimate times p / p_old; d = log p_ref - log p; after every step the coefficient moves by 1 + clip(kl / 0.05 - 1, ±0.2) · answers / 10000
+    kl         + 0.01 · k3 at every token; k3 = exp(d) - d - 1, d in ±20, the value in ±10; d = log p_ref - log p; its gradient is that of the estimate times p / p_old; after every step the coefficient is multiplied by 1 + clip(kl / 0.05 - 1, ±0.2) · answers / 10000
     reduction  seq-mean-token-sum-norm: 1/(S · 256) Σ_s Σ_t L
     sources    GRPO arXiv 2402.03300, Dr. GRPO 2503.20783, RLOO 2402.14740; DPPO arXiv 2602.04879
     "#);

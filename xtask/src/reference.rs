@@ -105,8 +105,8 @@ fn kind(schema: &Value, value: &Value) -> String {
     let kinds = kinds(schema, value);
     if !kinds.is_empty() {
         let names: Vec<String> = kinds.iter().map(|name| format!("`\"{name}\"`")).collect();
-        let list = if resolve(schema, value).get("items").is_some() { "list of " } else { "" };
-        return format!("{list}{}, or a table with `kind` and its options", names.join(", "));
+        let list = if lists(schema, value) { ", or a list of them" } else { "" };
+        return format!("{}, or a table with `kind` and its options{list}", names.join(", "));
     }
     let value = resolve(schema, value);
     let choices = choices(value);
@@ -152,6 +152,13 @@ fn kind(schema: &Value, value: &Value) -> String {
         let _ = write!(text, " {limit}");
     }
     text
+}
+
+/// Whether a value is a list, or may be one.
+fn lists(schema: &Value, value: &Value) -> bool {
+    let value = resolve(schema, value);
+    let mut options = value.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    value.get("items").is_some() || options.any(|option| option.get("items").is_some())
 }
 
 /// The named values of an enumeration, with what is said about each.

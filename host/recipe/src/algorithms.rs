@@ -1,8 +1,9 @@
 //! Algorithms in words and formulas: of one recipe (`whet recipe explain`), and all of them (`docs/algorithms.md`).
 
 use crate::definition::{DEFINITIONS, Definition, SYMBOLS, definition};
-use crate::preset;
+use crate::formula::{self, number, times};
 use crate::section::{Algorithm, Correction, Old, Placement, Preset, Ratio, Recipe, Whiten};
+use crate::{preset, reward_words};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -15,17 +16,19 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         add("shaping", text);
     }
     match &recipe.advantage {
-        Some(plugin) => add("advantage", format!("A = {}(rewards of the step)", plugin.plugin)),
-        None => add("advantage", filled(recipe, "estimator", &value(&algorithm.estimator))),
+        Some(plugin) => add("advantage", format!("A = {}(rewards of the step)", reward_words::name(plugin))),
+        None => {
+            add("advantage", kind_and(&algorithm.estimator, "", formula::estimator(&algorithm.estimator)))
+        }
     }
     if let Some(text) = normalising(algorithm) {
         add("", text);
     }
-    add("loss", filled(recipe, "loss", &value(&algorithm.loss)));
+    add("loss", kind_and(&algorithm.loss, "L = ", formula::loss(&algorithm.loss)));
     if algorithm.loss.has_ratio() {
         let clamp = match algorithm.ratio_clamp {
             0.0 => String::new(),
-            bound => format!(", log r in ±{bound}"),
+            bound => format!(", log r in ±{}", number(bound)),
         };
         let old = match algorithm.old {
             Old::Trainer => "p_old the trainer's before the step's first update",
@@ -36,24 +39,29 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         add("ratio", format!("{ratio}{clamp}; {old}"));
     }
     if algorithm.correction != Correction::None {
-        let normalised = value(&algorithm.correction)["normalise"] == Value::Bool(true);
-        let divided = if normalised { ", over its mean in the batch" } else { "" };
-        let text = filled(recipe, "correction", &value(&algorithm.correction));
-        add("correction", format!("times {text}{divided}; w = p_old / p_rollout"));
+        let text = formula::correction(algorithm.correction);
+        add("correction", kind_and(&algorithm.correction, "L times ", text));
     }
     for rule in &algorithm.rejection {
-        add("rejection", filled(recipe, "rejection", &value(rule)));
+        add("rejection", kind_and(rule, "L = ", formula::rejection(rule)));
     }
     if algorithm.entropy.top_share < 1.0 {
-        add("tokens", format!("only the {} of highest entropy", algorithm.entropy.top_share));
+        add(
+            "tokens",
+            format!(
+                "L = 0 but at the share of {} with the highest entropy",
+                number(algorithm.entropy.top_share)
+            ),
+        );
     }
     if algorithm.entropy.bonus > 0.0 {
-        add("entropy", format!("- {} · entropy of each token's distribution", algorithm.entropy.bonus));
+        add("entropy", format!("- {}entropy of each token's distribution", times(algorithm.entropy.bonus)));
     }
     if let Some(text) = penalty(algorithm) {
         add("kl", text);
     }
-    add("reduction", filled(recipe, "reduction", &value(&algorithm.reduction)));
+    let reduced = formula::reduction(algorithm.reduction, recipe.rollout.max_tokens);
+    add("reduction", kind_and(&algorithm.reduction, "", reduced));
     let sources: Vec<&str> = [
         definition("estimator", &preset::kind_of(&algorithm.estimator))
             .filter(|_| recipe.advantage.is_none()),
@@ -81,18 +89,17 @@ fn shaping(recipe: &Recipe) -> Option<String> {
     let algorithm = &recipe.algorithm;
     let mut parts = Vec::new();
     if algorithm.reward_clip > 0.0 {
-        parts.push(format!("r clipped to ±{}", algorithm.reward_clip));
+        parts.push(format!("r clipped to ±{}", number(algorithm.reward_clip)));
     }
     let overlong = algorithm.overlong;
     if overlong.penalty > 0.0 {
         let longest = recipe.rollout.max_tokens;
         let buffer = overlong.buffer.unwrap_or(longest / 5).max(1);
+        let free = longest - buffer;
         parts.push(format!(
-            "r - {} · (length - {}) / {buffer} beyond {} tokens, at most {} off (DAPO arXiv 2503.14476)",
-            overlong.penalty,
-            longest - buffer,
-            longest - buffer,
-            overlong.penalty
+            "r - {}(length - {free}) / {buffer} beyond {free} tokens, at most {} off (DAPO arXiv 2503.14476)",
+            times(overlong.penalty),
+            number(overlong.penalty)
         ));
     }
     if overlong.filter {
@@ -110,7 +117,7 @@ fn normalising(algorithm: &Algorithm) -> Option<String> {
         Whiten::Population => parts.push(whitened("n")),
     }
     if algorithm.advantage_clip > 0.0 {
-        parts.push(format!("A clipped to ±{}", algorithm.advantage_clip));
+        parts.push(format!("A clipped to ±{}", number(algorithm.advantage_clip)));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -120,18 +127,24 @@ fn penalty(algorithm: &Algorithm) -> Option<String> {
     if kl.coefficient == 0.0 {
         return None;
     }
-    let formula = definition("kl.estimator", &name_of(&kl.estimator)).map_or("", |d| d.formula);
+    let name = name_of(&kl.estimator);
+    let formula = definition("kl.estimator", &name).map_or("", |d| d.formula);
     let gradient = definition("kl.gradient", &name_of(&kl.gradient)).map_or("", |d| d.formula);
+    let factor = times(kl.coefficient);
     let mut text = match kl.placement {
-        Placement::Loss => format!("+ {} · [{formula}], its gradient {gradient}", kl.coefficient),
-        Placement::Reward => format!("- {} · [{formula}] in the reward of every token", kl.coefficient),
+        Placement::Loss => format!("+ {factor}{name} at every token"),
+        Placement::Reward => format!("{factor}{name} off the reward of every token"),
     };
-    text.push_str("; d = log p_ref - log p");
+    let _ = write!(text, "; {name} = {formula}; d = log p_ref - log p");
+    if kl.placement == Placement::Loss {
+        let _ = write!(text, "; its gradient is {gradient}");
+    }
     if let Some(adaptive) = kl.adaptive {
         let _ = write!(
             text,
-            "; after every step the coefficient moves by 1 + clip(kl / {} - 1, ±0.2) · answers / {}",
-            adaptive.target, adaptive.horizon
+            "; after every step the coefficient is multiplied by 1 + clip(kl / {} - 1, ±0.2) · answers / {}",
+            number(adaptive.target),
+            number(adaptive.horizon)
         );
     }
     Some(text)
@@ -146,67 +159,9 @@ fn name_of<T: serde::Serialize>(choice: &T) -> String {
     value(choice).as_str().unwrap_or_default().to_owned()
 }
 
-/// Formulas whose divisor `scale = "none"` takes away.
-const UNSCALED: [(&str, &str); 2] = [
-    ("group-relative", "A_i = r_i - b_i, b the {baseline} of the group"),
-    ("pass-at-k", "A_best = r_best - r_second; all others 0"),
-];
-
-/// A part's formula with its options in it, and those that the formula does not name.
-fn filled(recipe: &Recipe, part: &str, value: &Value) -> String {
-    let kind = value["kind"].as_str().unwrap_or_default();
-    let Some(definition) = definition(part, kind) else { return kind.to_owned() };
-    let mut options = value.as_object().cloned().unwrap_or_default();
-    options.shift_remove("kind");
-    if kind == "seq-mean-token-sum-norm" {
-        options.entry("length").or_insert_with(|| recipe.rollout.max_tokens.into());
-    }
-    let unscaled =
-        UNSCALED.iter().find(|(name, _)| *name == kind && options.get("scale") == Some(&"none".into()));
-    if unscaled.is_some() {
-        options.retain(|name, _| name != "scale" && name != "eps");
-    }
-    let formula = unscaled.map_or(definition.formula, |(_, formula)| formula);
-    let (mut text, mut rest) = (formula.to_owned(), Vec::new());
-    for (name, value) in &options {
-        let hole = format!("{{{name}}}");
-        match text.contains(&hole) {
-            true => text = put(&text, &hole, value),
-            false => rest.push(format!("{name} {}", shown(value))),
-        }
-    }
-    rest.retain(|option| option != "normalise false" && option != "normalise true");
-    let rest = if rest.is_empty() { String::new() } else { format!("  ({})", rest.join(", ")) };
-    format!("{kind}: {text}{rest}")
-}
-
-/// A formula with a number in its hole; `1 - 0.2` is written as the 0.8 that a person wants to read.
-fn put(text: &str, hole: &str, value: &Value) -> String {
-    let mut text = text.to_owned();
-    if let Some(number) = value.as_f64() {
-        for (sign, sum) in [("1 - ", 1.0 - number), ("1 + ", 1.0 + number)] {
-            // Sums of decimal fractions, without the last binary digits.
-            text = text.replace(&format!("{sign}{hole}"), &format!("{}", (sum * 1e12).round() / 1e12));
-        }
-    }
-    text.replace(hole, &shown(value))
-}
-
-/// A number as people write it: very small and very large ones with an exponent.
-pub(crate) fn number(number: f64) -> String {
-    match number.abs() {
-        0.0 | 1e-3..1e6 => format!("{number}"),
-        _ => format!("{number:e}"),
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(found) => found.as_f64().map_or_else(|| found.to_string(), number),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", ")),
-        other => other.to_string(),
-    }
+/// The kind's name and its formula, `clip: L = …`.
+fn kind_and<T: serde::Serialize>(kind: &T, symbol: &str, formula: String) -> String {
+    format!("{}: {symbol}{formula}", preset::kind_of(kind))
 }
 
 /// The schema of one kind of a part.
@@ -386,12 +341,6 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sums_in_formulas_are_computed_where_they_are_numbers() {
-        let filled = put("clip(r, 1 - {low}, 1 + {low}), 1 - 2 p", "{low}", &serde_json::json!(3e-4));
-        assert_eq!(filled, "clip(r, 0.9997, 1.0003), 1 - 2 p");
-    }
 
     #[test]
     fn the_page_names_every_preset_and_every_kind() {

@@ -4,6 +4,7 @@
 //! after this file works on values and can still point at a line. Overrides (`--set`) are applied here.
 
 use crate::error::{Place, Problem, RecipeError};
+use crate::section;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use toml::de::{DeTable, DeValue};
@@ -101,6 +102,16 @@ impl Document {
                 }
             }
         }
+        // So does the kind of an algorithm's part when one of its options is set.
+        if let [Step::Key(section), Step::Key(part), Step::Key(_), ..] = steps.as_slice()
+            && section == "algorithm"
+            && !section::kinds(part).is_empty()
+            && let Some(Value::Object(algorithm)) = self.value.get_mut(section)
+            && let Some(text @ Value::String(_)) = algorithm.get_mut(part)
+        {
+            let name = text.take();
+            *text = Value::Object(Map::from_iter([("kind".to_owned(), name)]));
+        }
         let mut at = &mut self.value;
         for (depth, step) in steps.iter().enumerate() {
             at = match step {
@@ -155,6 +166,14 @@ impl Document {
     pub fn move_place(&mut self, from: &str, to: &str) {
         if let Some(place) = self.places.remove(from) {
             self.places.insert(to.to_owned(), place);
+        }
+    }
+
+    /// Takes what stands below `from` to stand below `to`.
+    pub fn move_below(&mut self, from: &str, to: &str) {
+        let below: Vec<String> = self.places.keys().filter(|known| is_below(known, from)).cloned().collect();
+        for path in below {
+            self.move_place(&path, &format!("{to}{}", &path[from.len()..]));
         }
     }
 

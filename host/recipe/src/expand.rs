@@ -31,6 +31,11 @@ pub(crate) fn expand(document: &mut Document) -> Vec<RecipeError> {
 
     for (part, value) in &mut given {
         name_as_table(part, value);
+        // A lone rule is a list of one.
+        if part == "rejection" && value.is_object() {
+            *value = Value::Array(vec![value.take()]);
+            document.move_below("algorithm.rejection", "algorithm.rejection[0]");
+        }
     }
     for (short, part, option) in SHORTHANDS {
         let Some(value) = given.shift_remove(short) else { continue };
@@ -195,5 +200,16 @@ mod tests {
         ] {
             assert!(expanded(lines).is_ok(), "{lines}");
         }
+    }
+
+    #[test]
+    fn a_lone_rejection_is_a_list_of_one() {
+        let list = expanded("rejection = [\"veto\"]").expect("a list");
+        assert_eq!(list["rejection"].as_array().map(Vec::len), Some(1));
+        for lone in ["rejection = \"veto\"", "rejection = { kind = \"veto\" }"] {
+            assert_eq!(expanded(lone).expect(lone), list, "{lone}");
+        }
+        let told = expanded("[algorithm.rejection]\nkind = \"veto\"\nbelow = 0").expect_err("a table");
+        assert!(told.contains("`algorithm.rejection[0].below` is 0") && told.contains("r.toml:4:"), "{told}");
     }
 }

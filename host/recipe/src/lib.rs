@@ -15,6 +15,7 @@ mod diagnostic;
 mod document;
 mod error;
 mod expand;
+mod formula;
 mod load;
 mod memory;
 mod preset;
@@ -40,4 +41,4 @@ pub use section::{
     Singleton, Slice, Span, Surrogate, Task, Teacher, TeacherDivergence, TeacherLoss, TopTokens, Train,
     Turns, Variance, WeightLevel, Whiten,
 };
-pub use starter::{Starter, starter};
+pub use starter::{Starter, starter, to_fill_in};

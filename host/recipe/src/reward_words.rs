@@ -1,12 +1,17 @@
 //! What a recipe's rewards, filters and dynamic sampling do, as `whet recipe explain` says it.
 
-use crate::algorithms::number;
+use crate::formula::number;
 use crate::section::{Combine, Comparison, Gate, PluginUse, Recipe, Reward};
 use std::path::Path;
 
 /// Lines of name and text: the total reward as a formula, then what decides which groups are trained on.
 pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("reward", format!("r = {}", total(&recipe.reward)))];
+    let sum = match recipe.reward.is_empty() {
+        true => "none: what is learnt comes from the teacher alone".to_owned(),
+        false if recipe.learns_from_rewards() => format!("r = {}", total(&recipe.reward)),
+        false => format!("r = {}, measured and not learnt from", total(&recipe.reward)),
+    };
+    let mut lines = vec![("reward", sum)];
     for reward in recipe.reward.iter().filter(|reward| !reward.weights.is_empty()) {
         let weights: Vec<String> = reward
             .weights
@@ -81,7 +86,7 @@ fn condition(gate: &Gate) -> String {
 }
 
 /// A standard plugin's name, or that of the file.
-fn name(plugin: &PluginUse) -> String {
+pub(crate) fn name(plugin: &PluginUse) -> String {
     let stem = Path::new(&plugin.plugin).file_stem().filter(|_| plugin.names_a_file());
     stem.map_or_else(|| plugin.plugin.clone(), |stem| stem.to_string_lossy().into_owned())
 }

@@ -64,6 +64,7 @@ fn describe_kinds(definitions: &mut Map<String, Value>) {
                 if let Some(items) = list.get_mut("items") {
                     or_a_name(items, name);
                 }
+                or_a_lone_item(list);
             }
             Some(property) => or_a_name(property, name),
             None => {}
@@ -96,6 +97,16 @@ fn or_a_name(property: &mut Value, name: Value) {
         && let Some(reference) = property.shift_remove("$ref")
     {
         property.insert("anyOf".into(), json!([{"$ref": reference}, name]));
+    }
+}
+
+/// Lets a list be one item alone.
+fn or_a_lone_item(property: &mut Map<String, Value>) {
+    if let Some(items) = property.shift_remove("items") {
+        property.shift_remove("type");
+        let mut branches = vec![json!({"type": "array", "items": items})];
+        branches.extend(items["anyOf"].as_array().cloned().unwrap_or_default());
+        property.insert("anyOf".into(), branches.into());
     }
 }
 

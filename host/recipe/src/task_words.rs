@@ -1,5 +1,6 @@
 //! What a recipe's task, critic and teacher do, in formulas.
 
+use crate::formula::{number, times};
 use crate::section::{DpoLoss, Recipe, RestOfTokens, Task, TeacherDivergence, TopTokens, Turns};
 
 /// Lines of name and text; of a task other than "rl" all there is to say about its loss.
@@ -17,14 +18,15 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         }
         Task::Dpo => {
             let dpo = recipe.dpo.clone().unwrap_or_default();
-            let (beta, smoothing) = (dpo.beta, dpo.label_smoothing);
+            let (beta, smoothing) = (times(dpo.beta), dpo.label_smoothing);
             let loss = match (dpo.loss, smoothing > 0.0) {
-                (DpoLoss::Sigmoid, false) => format!("-log σ({beta} h)"),
+                (DpoLoss::Sigmoid, false) => format!("-log σ({beta}h)"),
                 (DpoLoss::Sigmoid, true) => {
-                    format!("-{} log σ({beta} h) - {smoothing} log σ(-{beta} h)", 1.0 - smoothing)
+                    let (right, wrong) = (times(1.0 - smoothing), times(smoothing));
+                    format!("-{right}log σ({beta}h) - {wrong}log σ(-{beta}h)")
                 }
-                (DpoLoss::Hinge, _) => format!("max(0, 1 - {beta} h)"),
-                (DpoLoss::Ipo, _) => format!("(h - {})²", 0.5 / beta),
+                (DpoLoss::Hinge, _) => format!("max(0, 1 - {beta}h)"),
+                (DpoLoss::Ipo, _) => format!("(h - {})²", number(0.5 / dpo.beta)),
             };
             let of =
                 if dpo.loss == DpoLoss::Ipo { "mean log-probability of a token" } else { "log-probability" };
@@ -37,33 +39,38 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(critic) = &recipe.critic {
-        let value =
-            if critic.huber > 0.0 { format!("huber(V - R, {})", critic.huber) } else { "(V - R)²".into() };
+        let value = if critic.huber > 0.0 {
+            format!("huber(V - R, {})", number(critic.huber))
+        } else {
+            "(V - R)²".into()
+        };
         let clip = match critic.value_clip > 0.0 {
             true => format!(
                 ", or that of V kept within {} of its old value, whichever is larger",
-                critic.value_clip
+                number(critic.value_clip)
             ),
             false => String::new(),
         };
-        lines.push(("critic", format!("½ {value}{clip}; mean over tokens; R = A + V by `value-lambda`")));
+        lines.push(("critic", format!("½ {value}{clip}; mean over tokens; R = A + V, the returns")));
         let updates = critic.epochs * critic.minibatches;
-        lines.push((
-            "",
-            format!(
-                "{updates} updates per step, learning rate {:e}; alone for the first {} steps",
-                critic.learning_rate, critic.critic_only_steps
-            ),
-        ));
+        let plural = if updates == 1 { "update" } else { "updates" };
+        let alone = match critic.critic_only_steps {
+            0 => String::new(),
+            1 => "; alone in the first step".to_owned(),
+            steps => format!("; alone for the first {steps} steps"),
+        };
+        let text = format!("{updates} {plural} per step, learning rate {:e}{alone}", critic.learning_rate);
+        lines.push(("", text));
     }
     if let Some(loss) = recipe.teacher.as_ref().and_then(|teacher| teacher.loss.as_ref()) {
         let divergence = match loss.divergence {
             TeacherDivergence::Reverse => "KL(π || teacher)".to_owned(),
             TeacherDivergence::Forward => "KL(teacher || π)".to_owned(),
             TeacherDivergence::Jensen => {
-                let beta = loss.beta;
-                let rest = 1.0 - beta;
-                format!("{beta} KL(teacher || M) + {rest} KL(π || M),  M = {beta} teacher + {rest} π")
+                let (beta, rest) = (number(loss.beta), number(1.0 - loss.beta));
+                format!(
+                    "[{beta} · KL(teacher || M) + {rest} · KL(π || M)], M = {beta} · teacher + {rest} · π"
+                )
             }
         };
         let over = match (loss.top_k, loss.tokens) {
@@ -79,7 +86,7 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
             }
         };
         let how = if recipe.teacher_alone() { "the whole loss" } else { "added to the loss" };
-        lines.push(("teacher", format!("{} · {divergence}, {over}; {how}", loss.coefficient)));
+        lines.push(("teacher", format!("{}{divergence}, {over}; {how}", times(loss.coefficient))));
     }
     lines
 }

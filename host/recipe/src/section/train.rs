@@ -35,7 +35,7 @@ pub struct Train {
     /// Tokens that go through the model at once; the result does not depend on it, memory does.
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
-    /// Recompute each layer in the backward pass: much less memory for about a third more time.
+    /// Recompute each layer in the backward pass: much less memory for about a third more time. On CPUs it is always so.
     pub gradient_checkpointing: bool,
 }
 

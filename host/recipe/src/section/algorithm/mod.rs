@@ -54,7 +54,7 @@ pub struct Algorithm {
     pub entropy: Entropy,
     /// What is done about rollout and trainer giving the same token different probabilities.
     pub correction: Correction,
-    /// Tokens and sequences that are left out of the policy-gradient term, by rule.
+    /// Tokens and sequences that are left out of the policy-gradient term, by rule: one rule, or a list of them.
     pub rejection: Vec<Rejection>,
     /// Passes over the samples of a step.
     #[schemars(range(min = 1))]
