@@ -102,7 +102,8 @@ impl Answer {
         }
         let textual = |a: &Answer| matches!(a.value, Value::Text(_));
         let plain = |a: &Answer| !a.bare.contains(['\\', '^', '=', '+', '/']);
-        (textual(self) || textual(other)) && plain(self) && plain(other) && {
+        let items = |a: &Answer| a.bare.matches([',', ';']).count();
+        (textual(self) || textual(other)) && plain(self) && plain(other) && items(self) == items(other) && {
             let (a, b) = (words(&self.bare).replace(' ', ""), words(&other.bare).replace(' ', ""));
             // Letters alone: signs and points are no dress of a number.
             !a.is_empty() && a == b && a.chars().all(char::is_alphabetic)

@@ -317,7 +317,10 @@ fn chains(work: &Work, a: (&[Value], &[Relation]), b: (&[Value], &[Relation])) -
         return true;
     }
     let (turned, relations) = flipped(b);
-    if !a.1.contains(&Relation::In) && a.1 == &relations[..] && in_order(work, a.0, &turned) {
+    if !a.1.iter().any(|r| matches!(r, Relation::In | Relation::NotIn))
+        && a.1 == &relations[..]
+        && in_order(work, a.0, &turned)
+    {
         return true;
     }
     if let ([l, r], [m, s], &[p], &[q]) = (a.0, b.0, a.1, b.1) {

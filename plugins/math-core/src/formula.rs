@@ -30,7 +30,17 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// A sum: a whole formula.
+    /// A formula with nothing around it: a sum, or `n \choose k`.
+    pub fn whole(&mut self) -> Option<Expr> {
+        let above = self.sum()?;
+        if self.peek() != Some(&Token::Command("choose")) {
+            return Some(above);
+        }
+        self.at += 1;
+        Some(Expr::Call("binom".into(), vec![above, self.sum()?]))
+    }
+
+    /// A sum.
     pub fn sum(&mut self) -> Option<Expr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -95,7 +105,7 @@ impl<'t> Reader<'t> {
     fn starts_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Number(..) | Token::Symbol(_) | Token::Function(_)) => true,
-            Some(Token::Command(name)) => !matches!(*name, "rfloor" | "rceil"),
+            Some(Token::Command(name)) => !matches!(*name, "rfloor" | "rceil" | "choose"),
             Some(Token::Mark('(' | '[' | '{')) => true,
             Some(Token::Mark('|')) => self.opens_bar(),
             _ => false,
@@ -272,7 +282,10 @@ impl<'t> Reader<'t> {
             }
             Token::Mark('(') => self.group(Token::Mark(')'))?,
             Token::Mark('[') => self.group(Token::Mark(']'))?,
-            Token::Mark('{') => self.group(Token::Mark('}'))?,
+            Token::Mark('{') => {
+                let inside = self.whole()?;
+                self.eat('}').then_some(inside)?
+            }
             Token::Mark('|') => Expr::Call("abs".into(), vec![self.group(Token::Mark('|'))?]),
             _ => return None,
         };

@@ -66,7 +66,8 @@ impl Algebra {
         Quotient::whole(Poly::from([(vec![(pi, Exponent::one())], c)]))
     }
 
-    fn power(&mut self, base: &Quotient, by: &Quotient) -> Option<Quotient> {
+    /// A power, of either sign where it has one.
+    pub fn power(&mut self, base: &Quotient, by: &Quotient) -> Option<Quotient> {
         if let Some(q) = by.as_number() {
             if q.is_integer() {
                 return self.integer_power(base, q.to_integer().to_i64()?);
@@ -415,6 +416,11 @@ impl Algebra {
                 if let Some(n) = number {
                     return Some(Quotient::number(n.abs()));
                 }
+                if let Some(i) = self.atoms.iter().position(|a| *a == Atom::Imaginary)
+                    && argument.num.keys().chain(argument.den.keys()).flatten().any(|f| f.0 == i)
+                {
+                    return self.modulus(&argument, i);
+                }
                 let first_negative = argument.num.values().next().is_some_and(|c| c.is_negative());
                 let inside = if first_negative { self.neg(&argument) } else { argument };
                 if inside.num.len() == 1 && inside.den.len() == 1 && self.is_positive(&inside) {
@@ -432,6 +438,28 @@ impl Algebra {
             },
             _ => Some(self.function(name, vec![argument])),
         }
+    }
+
+    /// The absolute value of a complex number of real parts; none where a name might be complex, too.
+    fn modulus(&mut self, of: &Quotient, i: usize) -> Option<Quotient> {
+        let den = as_constant(&of.den)?;
+        let (mut real, mut imaginary) = (Poly::new(), Poly::new());
+        for (monomial, c) in &of.num {
+            let rest: Monomial = monomial.iter().filter(|f| f.0 != i).copied().collect();
+            let is_real = |f: &(usize, Exponent)| match &self.atoms[f.0] {
+                Atom::Prime(_) => true,
+                Atom::Symbol(name) => matches!(name.as_str(), "pi" | "e"),
+                _ => false,
+            };
+            if !rest.iter().all(is_real) {
+                return None;
+            }
+            let part = if rest.len() == monomial.len() { &mut real } else { &mut imaginary };
+            part.insert(rest, c / &den);
+        }
+        let (a, b) = (self.mul_poly(&real, &real)?, self.mul_poly(&imaginary, &imaginary)?);
+        let square = self.add_poly(&a, &b)?;
+        self.rational_power(&square, Exponent::new(1, 2))
     }
 
     /// `(u + k)!` as `u!` times what lies between, `u` without a constant.

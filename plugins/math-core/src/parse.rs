@@ -69,13 +69,24 @@ fn alternatives(tokens: &[Lexeme]) -> bool {
 /// `\text{all real numbers except } 2`
 fn exception(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     let (Token::Words(words), rest) = (&tokens.first()?.token, &tokens[1..]) else { return None };
-    words.to_lowercase().trim().strip_suffix("except").filter(|w| w.trim() == "all real numbers")?;
+    let words = words.to_lowercase();
+    words.trim().strip_suffix("except").filter(|w| matches!(w.trim(), "all real numbers" | "all reals"))?;
     let points = match value(rest, depth + 1)? {
         Value::List(points) => points,
         point => vec![point],
     };
-    let whole = Value::Scalar(Expr::Symbol("mathbbR".into()), Measure::default());
-    Some(Value::Without(Box::new(whole), Box::new(Value::Set(points))))
+    let named = |point| match point {
+        Value::Chain(mut sides, relations) if sides.len() == 2 && relations == [Relation::Equal] => {
+            sides.remove(1)
+        }
+        point => point,
+    };
+    let points = Value::Set(points.into_iter().map(named).collect());
+    Some(Value::Without(Box::new(real_line()), Box::new(points)))
+}
+
+fn real_line() -> Value {
+    Value::Scalar(Expr::Symbol("mathbbR".into()), Measure::default())
 }
 
 fn words_only(tokens: &[Lexeme]) -> Option<String> {
@@ -168,6 +179,14 @@ fn clause(tokens: &[Lexeme], depth: u32) -> Option<Value> {
         at += 1;
     }
     let mut sides: Vec<Value> = sides.into_iter().map(|s| plus_minus(s, depth)).collect::<Option<_>>()?;
+    // `7 = x` says what `x = 7` says.
+    if let [Value::Scalar(value, _), Value::Scalar(name, _)] = &sides[..]
+        && relations == [Relation::Equal]
+        && name.is_name()
+        && !value.has_variable()
+    {
+        sides.reverse();
+    }
     // `x = \pm 2` is `x = 2, x = -2`.
     if let [name, Value::List(choices)] = &mut sides[..]
         && matches!(relations[..], [Relation::Equal | Relation::NotEqual])
@@ -209,6 +228,17 @@ fn side(tokens: &[Lexeme], depth: u32) -> Option<Value> {
     let parts = split(tokens, |t| *t == Token::Cup)?;
     if parts.len() > 1 {
         return Some(Value::Union(parts.into_iter().map(|p| side(p, depth + 1)).collect::<Option<_>>()?));
+    }
+    // What two sets have in common is one without what is outside of the other.
+    let parts = split(tokens, |t| *t == Token::Cap)?;
+    if let [first, rest @ ..] = &parts[..]
+        && !rest.is_empty()
+    {
+        let outside = |set| Value::Without(Box::new(real_line()), Box::new(set));
+        let common = |known, part: &&[Lexeme]| {
+            Some(Value::Without(Box::new(known), Box::new(outside(side(part, depth + 1)?))))
+        };
+        return rest.iter().try_fold(side(first, depth + 1)?, common);
     }
     // `\mathbb{R} \setminus \{2\}`, `\mathbb{R} - \{2\}`
     let parts = split(tokens, |t| *t == Token::Without)?;
@@ -338,6 +368,15 @@ fn matrix(determinant: bool, tokens: &[Lexeme], depth: u32) -> Option<Value> {
 
 /// A formula with a currency before it and a unit or percent sign behind it.
 fn scalar(tokens: &[Lexeme], depth: u32) -> Option<Value> {
+    if let Some(sum) = compound(tokens, depth) {
+        return Some(sum);
+    }
+    // `approximately 3.5`, as `\approx 3.5`
+    if let [Lexeme { token: Token::Words(w), .. }, number @ ..] = tokens
+        && matches!(w.to_lowercase().as_str(), "approximately" | "about" | "roughly")
+    {
+        return scalar(number, depth);
+    }
     let mut reader = Reader { tokens, at: 0, depth };
     let mut measure = Measure::default();
     // `-$5`, `$-5`, `$5`
@@ -351,7 +390,7 @@ fn scalar(tokens: &[Lexeme], depth: u32) -> Option<Value> {
         measure.unit = w.clone();
         reader.at += 1;
     }
-    let mut expr = reader.sum()?;
+    let mut expr = reader.whole()?;
     if negative {
         expr = Expr::Negative(Box::new(expr));
     }
@@ -417,6 +456,35 @@ fn scalar(tokens: &[Lexeme], depth: u32) -> Option<Value> {
             if measure.unit.is_empty() { "degree".into() } else { format!("degree {}", measure.unit) };
     }
     Some(Value::Scalar(expr, measure))
+}
+
+/// `5 feet 6 inches`: amounts of ever smaller units of one kind, as an amount of the smallest.
+fn compound(tokens: &[Lexeme], depth: u32) -> Option<Value> {
+    let starts = |i: &usize| {
+        matches!(tokens[*i].token, Token::Number(..)) && matches!(tokens[*i - 1].token, Token::Words(_))
+    };
+    let at: Vec<usize> = (1..tokens.len()).filter(starts).collect();
+    let (from, to) = (std::iter::once(0).chain(at.iter().copied()), at.iter().copied().chain([tokens.len()]));
+    let mut parts = Vec::new();
+    for (from, to) in from.zip(to).filter(|_| !at.is_empty()) {
+        match scalar(&tokens[from..to], depth)? {
+            Value::Scalar(amount @ Expr::Number(_), measure) if !measure.percent => {
+                let unit = units::read(&measure.unit);
+                parts.push((amount, unit, measure));
+            }
+            _ => return None,
+        }
+    }
+    let (_, least, measure) = parts.last()?;
+    let falling =
+        parts.windows(2).all(|w| w[0].1.size > w[1].1.size && w[0].1.dimensions == w[1].1.dimensions);
+    if !falling || least.dimensions.is_empty() {
+        return None;
+    }
+    let amounts = parts
+        .iter()
+        .map(|(amount, unit, _)| multiplied(Expr::Number(&unit.size / &least.size), amount.clone()));
+    Some(Value::Scalar(Expr::Sum(amounts.collect()), measure.clone()))
 }
 
 fn is_currency(word: &str) -> bool {

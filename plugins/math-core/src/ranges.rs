@@ -8,8 +8,8 @@ use crate::reals::Reals;
 use crate::syntax::{Expr, Measure, Rational, Relation, Value};
 use std::cmp::Ordering;
 
-/// Stands for an absolute value; no text can name it.
-const ABSOLUTE: &str = "|";
+/// Stands for an absolute value or a square; no text can name it.
+const SIZE: &str = "|";
 
 /// Whether two answers, one of them at least a range, are the same set of real numbers and say so of the
 /// same variable. False also where that cannot be told.
@@ -210,9 +210,16 @@ impl Reading<'_> {
 
     fn chain(&mut self, sides: &[Value], relations: &[Relation]) -> Option<Reals> {
         match (sides, relations) {
-            ([Value::Scalar(name, _), set], [Relation::In]) if name.is_name() => {
+            ([Value::Scalar(name, _), set], &[relation @ (Relation::In | Relation::NotIn)])
+                if name.is_name() =>
+            {
                 self.named(name)?;
-                return self.set(set);
+                let set = self.set(set)?;
+                let line = Reals::constant(true);
+                return match relation {
+                    Relation::In => Some(set),
+                    _ => line.combined(&set, self.algebra, |a, b| a && !b),
+                };
             }
             // `D = (0, 1)` names the set.
             ([Value::Scalar(Expr::Symbol(_), _) | Value::Text(_), set], [Relation::Equal])
@@ -265,7 +272,7 @@ impl Reading<'_> {
             Relation::LessEqual => [true, true, false],
             Relation::Greater => [false, false, true],
             Relation::GreaterEqual => [false, true, true],
-            Relation::In => return None,
+            Relation::In | Relation::NotIn => return None,
         };
         let difference = Expr::Sum(vec![l.clone(), Expr::Negative(Box::new(r.clone()))]);
         self.preimage(&difference, name, Reals::around(Quotient::integer(0), inside))
@@ -322,26 +329,33 @@ impl Reading<'_> {
     }
 
     /// Where a formula's value lies in a set: a formula that is linear in the variable, or in one
-    /// absolute value of such a formula.
+    /// absolute value or square of such a formula.
     fn preimage(&mut self, expr: &Expr, name: &Expr, set: Reals) -> Option<Reals> {
-        let mut inside: Option<Expr> = None;
+        let mut inside: Option<(bool, Expr)> = None;
         let mut several = false;
+        let mut size = |squared: bool, argument: &Expr| {
+            several |= inside.as_ref().is_some_and(|known| *known != (squared, argument.clone()));
+            inside = Some((squared, argument.clone()));
+            Some(Expr::Symbol(SIZE.into()))
+        };
         let outside = expr.replaced(&mut |e| match e {
             Expr::Call(call, arguments) if call == "abs" && mentions(e, name) => {
-                let argument = arguments.first()?;
-                several |= inside.as_ref().is_some_and(|known| known != argument);
-                inside = Some(argument.clone());
-                Some(Expr::Symbol(ABSOLUTE.into()))
+                size(false, arguments.first()?)
             }
+            Expr::Power(base, by) if **by == Expr::integer(2) && mentions(e, name) => size(true, base),
             _ => None,
         });
-        let Some(inside) = inside else { return self.solved(expr, name, set) };
+        let Some((squared, inside)) = inside else { return self.solved(expr, name, set) };
         if several || mentions(&outside, name) {
             return None;
         }
-        let sizes = self.solved(&outside, &Expr::Symbol(ABSOLUTE.into()), set)?;
+        let sizes = self.solved(&outside, &Expr::Symbol(SIZE.into()), set)?;
         let positive = Reals::around(Quotient::integer(0), [false, true, true]);
-        let right = sizes.combined(&positive, self.algebra, both)?;
+        let mut right = sizes.combined(&positive, self.algebra, both)?;
+        if squared {
+            let half = Quotient::number(Rational::new(1.into(), 2.into()));
+            right = right.mapped(false, |p| self.algebra.power(p, &half))?;
+        }
         let left = right.clone().mapped(true, |p| Some(self.algebra.neg(p)))?;
         let values = right.combined(&left, self.algebra, either)?;
         self.preimage(&inside, name, values)

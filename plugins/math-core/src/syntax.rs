@@ -107,6 +107,8 @@ pub enum Relation {
     GreaterEqual,
     /// `\in`
     In,
+    /// `\notin`
+    NotIn,
 }
 
 impl Relation {

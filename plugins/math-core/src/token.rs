@@ -31,6 +31,8 @@ pub enum Token {
     Or,
     /// `\cup`
     Cup,
+    /// `\cap`
+    Cap,
     /// `\setminus`
     Without,
     /// `\emptyset`

@@ -30,6 +30,8 @@ const UNITS: &[Row] = &[
     (&["oz", "ounce"], "ounce", 1, 1),
     (&["ml", "milliliter", "millilitre"], "volume", 1, 1000),
     (&["l", "liter", "litre"], "volume", 1, 1),
+    (&["cup"], "cup", 1, 1),
+    (&["ton"], "ton", 1, 1),
     (&["hz", "hertz"], "frequency", 1, 1),
     (&["khz", "kilohertz"], "frequency", 1000, 1),
     (&["cent", "¢"], "dollar", 1, 100),
@@ -72,10 +74,10 @@ pub fn is_known(word: &str) -> bool {
 pub fn is_unit_phrase(words: &str) -> bool {
     const NO_UNIT: &[&str] = &[
         "or", "and", "to", "not", "if", "but", "because", "since", "plus", "minus", "times", "than", "no",
-        "maybe", "more", "less", "least", "most", "half", "score",
+        "maybe", "more", "less", "least", "most", "half", "score", "mod", "modulo",
     ];
     let count = words.split([' ', '/', '^']).filter(|w| !w.is_empty()).count();
-    count <= 5 && !words.split([' ', ',']).any(|w| NO_UNIT.contains(&w.to_lowercase().as_str()))
+    count <= 5 && !words.split([' ', ',', '(', ')']).any(|w| NO_UNIT.contains(&w.to_lowercase().as_str()))
 }
 
 /// A unit in base units: its dimensions with their exponents, and its size.

@@ -47,6 +47,7 @@ const WRAPPERS: &[&str] = &[
     "bm",
     "mathcal",
     "mathbb",
+    "Bbb",
     "boxed",
     "fbox",
     "textsf",
@@ -190,7 +191,19 @@ impl Lexer<'_> {
             "ne" | "neq" => self.relation(Relation::NotEqual),
             "approx" | "equiv" => self.relation(Relation::Equal),
             "in" => self.relation(Relation::In),
+            "notin" => self.relation(Relation::NotIn),
+            "not" => {
+                let (relation, length) = match self.rest().trim_start() {
+                    rest if rest.starts_with('=') => (Relation::NotEqual, 1),
+                    rest if rest.starts_with("\\in") => (Relation::NotIn, 3),
+                    _ => return None,
+                };
+                self.at += self.rest().len() - self.rest().trim_start().len() + length;
+                self.relation(relation);
+            }
+            "choose" => self.push(Token::Command("choose")),
             "cup" => self.push(Token::Cup),
+            "cap" => self.push(Token::Cap),
             "setminus" | "backslash" => self.push(Token::Without),
             "mid" => self.push(Token::Mark('|')),
             "lor" | "vee" => self.push(Token::Or),
@@ -221,7 +234,14 @@ impl Lexer<'_> {
                 let close = inside.find('}')?;
                 let environment = &inside[..close];
                 self.at += close + 2;
-                if let "aligned" | "align" | "align*" | "gathered" | "split" = environment {
+                // Cases with conditions are a function, others a system.
+                if environment == "cases"
+                    && name == "begin"
+                    && self.rest().split("\\end{").next()?.contains('&')
+                {
+                    return None;
+                }
+                if let "aligned" | "align" | "align*" | "gathered" | "split" | "cases" = environment {
                     // Lines of their own.
                     self.lines = name == "begin";
                 } else if name == "end" {
@@ -255,7 +275,7 @@ impl Lexer<'_> {
         let close = closing_brace(open)?;
         let inside = &open[..close];
         self.at += rest.len() - trimmed.len() + close + 2;
-        if name == "mathbb" {
+        if matches!(name, "mathbb" | "Bbb") {
             self.push(Token::Symbol(format!("mathbb{inside}")));
             return Some(());
         }
@@ -277,10 +297,14 @@ impl Lexer<'_> {
             return Some(());
         }
         let letters = bare.chars().all(|c| c.is_alphabetic());
+        // `A and C`
+        let is_item = |w: &str| w.chars().count() == 1 || matches!(w, "and" | "or");
+        let items = bare.contains(' ') && bare.split([' ', ',']).filter(|w| !w.is_empty()).all(is_item);
         if let Some(function) = FUNCTIONS.iter().find(|f| **f == bare).filter(|_| name != "text") {
             self.push(Token::Function(function));
         } else if letters && bare.chars().count() > 1
             || bare.contains(' ')
+                && !items
                 && !bare.contains(['\\', '$'])
                 && bare.contains(|c: char| c.is_alphabetic())
                 && !bare.starts_with(|c: char| c.is_ascii_digit())

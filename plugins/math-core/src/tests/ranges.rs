@@ -29,6 +29,9 @@ const SETS: &[&[&str]] = &[
         "\\mathbb{R} \\setminus [-1,1]",
         "2|x| - 2 > 0",
         "-|x| < -1",
+        "x^2 > 1",
+        "x^2 - 1 > 0",
+        "x \\notin [-1,1]",
     ],
     &[
         "|x| \\ge 1",
@@ -52,6 +55,10 @@ const SETS: &[&[&str]] = &[
         "|x-2| > 0",
         "|x - 2| \\ne 0",
         "2x \\ne 4",
+        "x \\notin \\{2\\}",
+        "x \\not\\in \\{2\\}",
+        "(x-2)^2 > 0",
+        "\\text{all reals except } x = 2",
     ],
     &["x \\ne 3", "x < 3 \\text{ or } x > 3", "(-\\infty,3)\\cup(3,\\infty)"],
     &[
@@ -76,6 +83,7 @@ const SETS: &[&[&str]] = &[
         "(1,5)",
         "-2 < x-3 < 2",
         "-5 < -x < -1",
+        "(-\\infty,5)\\cap(1,\\infty)",
         "|2x-6|<4",
         "\\left|\\frac{x-3}{2}\\right| < 1",
         "x>1 \\land x<5",
@@ -102,6 +110,7 @@ const SETS: &[&[&str]] = &[
     &["x > -3, x \\ne 3", "(-3,3)\\cup(3,\\infty)"],
     &[
         "|x| < \\sqrt{2}",
+        "x^2 < 2",
         "-\\sqrt2 < x < \\sqrt2",
         "(-\\sqrt{2}, \\sqrt{2})",
         "\\left(-\\frac{2}{\\sqrt2},\\frac{2}{\\sqrt2}\\right)",
