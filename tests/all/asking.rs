@@ -183,10 +183,13 @@ fn what_a_recipe_says_of_judges_must_fit_together() {
         ("gate = \"length => 1\"", "is not a condition"),
         ("gate = \"lenght >= 1\"", "`lenght`"),
         ("weights = { lenght = 2.0 }", "`lenght`"),
+        ("name = \"too short\"", "cannot stand in a condition"),
+        ("name = \"a\"\n[[reward]]\nname = \"a\"\nplugin = \"format\"", "two rewards have the name `a`"),
         ("combine = \"product\"\nweight = 0.0", "a factor of 0"),
     ];
     for (added, expected) in cases {
-        let dir = tiny_run(&[("[rollout]", &format!("{added}\n[rollout]"))]);
+        let list = if added.contains("[[reward]]") { "[[reward]]\n" } else { "[reward]\n" };
+        let dir = tiny_run(&[("[rollout]", &format!("{added}\n[rollout]")), ("[reward]\n", list)]);
         // What a recipe's text alone tells, and what its plugins must be asked about.
         let mut told = shown(&whet::run(dir.path(), &["recipe", "explain", "recipe.toml"]));
         if expected.contains("lenght") {
@@ -212,6 +215,36 @@ fn a_gate_decides_whether_a_reward_counts() {
     for record in records {
         let value = record.components[0].value;
         assert_eq!(record.reward, Some(if open(value) { value } else { 0.0 }), "{}", record.id);
+    }
+}
+
+/// Two lengths, the second counted where the first is far off: by its own name, and by one that was given.
+#[test]
+fn rewards_of_one_plugin_are_gated_by_their_names() {
+    let of = |target: u32| {
+        format!(
+            "plugin = \"length\"\nconfig = {{ target = {target}, unit = \"characters\", mode = \"at-most\" }}"
+        )
+    };
+    let one = format!("[reward]\n{}", of(20));
+    for (given, first, second) in [("", "length", "length.2"), ("name = \"short\"\n", "short", "length")] {
+        let gated = format!("weight = 10.0\ngate = \"{first}/reward < -0.2\"");
+        let two = format!("[[reward]]\n{given}{}\n[[reward]]\n{}\n{gated}", of(20), of(4));
+        let dir = tiny_run(&[(&one, &two), ("steps = 8", "steps = 1")]);
+        whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet"]);
+        let records = whet::trajectories(&dir.path().join("run"));
+        let mut open = 0;
+        for record in &records {
+            let value = |reward: &str| {
+                let name = format!("{reward}/reward");
+                record.components.iter().find(|c| c.name == name).unwrap().value
+            };
+            let is_open = value(first) < -0.2;
+            open += usize::from(is_open);
+            let counted = if is_open { 10.0 * value(second) } else { 0.0 };
+            assert_eq!(record.reward, Some(value(first) + counted), "{}", record.id);
+        }
+        assert!(open > 0 && open < records.len(), "{open} of {}", records.len());
     }
 }
 

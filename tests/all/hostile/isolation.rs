@@ -1,6 +1,7 @@
 //! Guests that break, or look for what others left: each call stands alone.
 
 use super::guest::{Capability, FOREVER, Guest, OBEDIENT, scores, spoilt};
+use super::threads::at_rest_after;
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -74,8 +75,13 @@ pub fn cases() -> Vec<Case> {
         ),
         scene(
             1,
-            "three bad samples of sixty-four are errors of their kinds, and the others have their scores",
-            batch_of_64,
+            "three bad samples of sixty-four are errors of their kinds, the others have their scores, and \
+             nothing goes on computing",
+            |host| {
+                let patience = Duration::from_secs(60);
+                let at_rest = at_rest_after("batch-of-64", patience, || batch_of_64(host));
+                assert_eq!(at_rest, Ok(()), "threads that go on computing");
+            },
         ),
         scene(1, "a group that loops leaves a group scored at the same time alone", concurrent_group),
         scene(37, "a guest finds nothing of another guest in memory, table or globals", leftovers),

@@ -20,6 +20,7 @@ mod host_calls;
 mod isolation;
 mod memory;
 mod output;
+mod threads;
 mod time;
 
 use guest::Guest;
