@@ -47,7 +47,7 @@ impl Work {
 
 /// Equality of parts, within the work that is left.
 pub fn same(work: &Work, a: &Value, b: &Value) -> bool {
-    work.spend(1).is_some() && (alike(work, a, b) || ranges::equal(work, a, b))
+    work.spend(1).is_some() && (ranges::equal(work, a, b) || alike(work, a, b))
 }
 
 /// Equality by the parts of two values.

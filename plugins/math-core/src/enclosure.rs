@@ -14,13 +14,15 @@ const POINT: u64 = 128;
 const MAX_BITS: u64 = 1024;
 /// Roots of a higher order have no bounds.
 const MAX_ROOT: u32 = 8;
+/// What the bounds of a power cost, in multiplications of small coefficients.
+const WORK: u64 = 20;
 /// Digits of the constants, and the power of ten that they are divided by.
 const PI: u128 = 314_159_265_358_979_323_846_264_338_327_950_288;
 const E: u128 = 271_828_182_845_904_523_536_028_747_135_266_249;
 const SCALE: u128 = 100_000_000_000_000_000_000_000_000_000_000_000;
 
 /// How a number compares with 0; none where that cannot be told.
-pub fn sign(algebra: &Algebra, number: &Quotient) -> Option<Ordering> {
+pub fn sign(algebra: &mut Algebra, number: &Quotient) -> Option<Ordering> {
     if let Some(exact) = number.as_number() {
         return Some(exact.cmp(&Rational::zero()));
     }
@@ -87,19 +89,21 @@ impl Bounds {
     }
 }
 
-fn polynomial(algebra: &Algebra, poly: &Poly) -> Option<Bounds> {
+fn polynomial(algebra: &mut Algebra, poly: &Poly) -> Option<Bounds> {
     let mut sum = Bounds { low: BigInt::zero(), high: BigInt::zero() };
     for (monomial, c) in poly {
         let mut term = Bounds::of(c);
         for &(atom, by) in monomial {
-            term = term.times(&base(algebra, &algebra.atoms[atom])?.raised(by)?)?;
+            algebra.spend(WORK)?;
+            let atom = algebra.atoms[atom].clone();
+            term = term.times(&base(algebra, &atom)?.raised(by)?)?;
         }
         sum = Bounds { low: sum.low + term.low, high: sum.high + term.high };
     }
     Some(sum)
 }
 
-fn base(algebra: &Algebra, atom: &Atom) -> Option<Bounds> {
+fn base(algebra: &mut Algebra, atom: &Atom) -> Option<Bounds> {
     let digits = |n: u128| {
         let part = |n: u128| Rational::new(n.into(), SCALE.into());
         Bounds { low: Bounds::of(&part(n)).low, high: Bounds::of(&part(n + 1)).high }

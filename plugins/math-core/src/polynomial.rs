@@ -165,7 +165,7 @@ impl Algebra {
     }
 
     /// Counts work; none when the budget is spent.
-    fn spend(&mut self, work: u64) -> Option<()> {
+    pub fn spend(&mut self, work: u64) -> Option<()> {
         self.budget = self.budget.checked_sub(work)?;
         Some(())
     }

@@ -381,6 +381,19 @@ fn bombs_are_refused_in_bounded_work() {
     }
 }
 
+#[test]
+fn unions_of_many_parts_are_compared_in_bounded_work() {
+    let parts: Vec<String> = (2..80).map(|i| format!("\\sqrt{{{i}}}+\\sqrt[3]{{{}}}", i + 1)).collect();
+    let union = |ends: &mut dyn Iterator<Item = &String>| {
+        ends.map(|end| format!("x = {end}")).collect::<Vec<_>>().join(" \\text{ or } ")
+            + " \\text{ or } x < 1"
+    };
+    let (up, down) = (union(&mut parts.iter()), union(&mut parts.iter().rev()));
+    equal(&up, &down);
+    let some = |ends: &mut dyn Iterator<Item = &String>| union(&mut ends.take(6));
+    assert!(equal(&some(&mut parts.iter()), &some(&mut parts[..6].iter().rev())));
+}
+
 /// With work that grows by the square of the text this would not end today.
 #[test]
 fn work_grows_no_faster_than_the_text() {

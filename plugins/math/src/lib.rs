@@ -20,8 +20,8 @@
 //!
 //! Answers are compared by type: formulas by exact normal forms (rationals of any size, roots, `e`,
 //! `pi`, `i`, logarithms, trigonometry, variables), points and intervals with their brackets, sets
-//! and bare lists in any order, unions, ratios, matrices, equations and inequalities up to a
-//! constant factor, words without regard to case. No rounding: `3.14` is not `\pi`. Work is bounded:
+//! and bare lists in any order, ratios, matrices, equations up to a constant factor, inequalities,
+//! intervals and unions as sets of real numbers, words without regard to case. No rounding: `3.14` is not `\pi`. Work is bounded:
 //! what would grow too large is equal only to its like. Nothing is evaluated as code.
 //!
 //! Decided where graders differ:
@@ -32,6 +32,7 @@
 //! - A unit counts when both sides have one; then it is converted (60 minutes are 1 hour). Currency
 //!   signs and degrees are units. A bare angle may be in radians or in the degrees of the other side.
 //! - `m \ge 2` is `[2, \infty)` and `m \in [2, \infty)`, in both directions.
+//! - `x > 1, x < 3` is `(1, 3)`, and `x < 1, x > 3`, which cannot hold at once, is a union.
 //! - A bare list of solutions has no order; a tuple has. `x = 1, y = 2` is the point `(1, 2)`.
 //! - `x = 5` is 5, but not `y = 5`. Renamed variables and integration constants are not equal.
 //! - `\log_2 8` is 3: forms are not asked to be simplified.
