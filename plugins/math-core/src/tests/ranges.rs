@@ -218,8 +218,91 @@ fn ends_may_have_names_and_measures() {
     }
 }
 
+/// Which halves from -5 to 5 belong to a set: enough to tell sets with whole ends within -4 and 4 apart.
+type Members = Vec<bool>;
+
+fn members(belongs: impl Fn(i32) -> bool) -> Members {
+    (-10..=10).map(belongs).collect()
+}
+
+/// A condition on `x`, as its text and its members.
+fn condition() -> impl Strategy<Value = (String, Members)> {
+    let (end, signs) = (-4i32..5, ["<", "\\le", ">", "\\ge", "\\ne"]);
+    let holds = |sign: usize, a: i32, b: i32| [a < b, a <= b, a > b, a >= b, a != b][sign];
+    let one = (end.clone(), 0usize..5)
+        .prop_map(move |(a, s)| (format!("x {} {a}", signs[s]), members(|x| holds(s, x, 2 * a))));
+    let mirrored = (end.clone(), 0usize..5)
+        .prop_map(move |(a, s)| (format!("{a} {} x", signs[s]), members(|x| holds(s, 2 * a, x))));
+    let absolute = (-1i32..2, 0i32..4, 0usize..5).prop_map(move |(m, r, s)| {
+        let text = format!("|x - {m}| {} {r}", signs[s]).replace("- -", "+ ");
+        (text, members(|x| holds(s, (x - 2 * m).abs(), 2 * r)))
+    });
+    let between = (-4i32..4, 1i32..4, 0usize..2, 0usize..2).prop_map(move |(a, width, s, t)| {
+        let b = (a + width).min(4);
+        (
+            format!("{a} {} x {} {b}", signs[s], signs[t]),
+            members(|x| holds(s, 2 * a, x) && holds(t, x, 2 * b)),
+        )
+    });
+    prop_oneof![one, mirrored, absolute, between]
+}
+
+/// Several conditions in one answer.
+fn answer() -> impl Strategy<Value = (String, Members)> {
+    let either = |parts: &[(String, Members)]| -> Members {
+        (0..21).map(|i| parts.iter().any(|(_, members)| members[i])).collect()
+    };
+    (prop::collection::vec(condition(), 1..4), 0usize..4).prop_map(move |(parts, join)| {
+        let joint = [" \\text{ or } ", " \\cup ", ", ", " \\text{ and } "][join];
+        let text = parts.iter().map(|p| p.0.as_str()).collect::<Vec<_>>().join(joint);
+        let all: Members = (0..21).map(|i| parts.iter().all(|(_, members)| members[i])).collect();
+        let members = if join >= 2 && all.contains(&true) { all } else { either(&parts) };
+        (text, members)
+    })
+}
+
 proptest! {
-    /// Against the definition: membership of each of some points.
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn for_every_pair_of_answers_they_are_equal_where_their_members_are((a, x) in answer(), (b, y) in answer()) {
+        prop_assert_eq!(equal(&a, &b), x == y, "{} and {}", a, b);
+        prop_assert_eq!(equal(&a, &intervals(&y)), x == y, "{} and {}", a, intervals(&y));
+        prop_assert!(equal(&a, &intervals(&x)), "{} and {}", a, intervals(&x));
+    }
+}
+
+/// Members as a union of intervals and points.
+fn intervals(members: &Members) -> String {
+    let mut parts = Vec::new();
+    let mut i = 0;
+    while i < members.len() {
+        if !members[i] {
+            i += 1;
+            continue;
+        }
+        let from = i;
+        while i < members.len() && members[i] {
+            i += 1;
+        }
+        // Whole ends have even numbers: a run that begins or ends between them has an open end there.
+        let whole = |i: usize| i as i32 - 10;
+        let low = match from {
+            0 => "(-\\infty".to_owned(),
+            _ if whole(from) % 2 == 0 => format!("[{}", whole(from) / 2),
+            _ => format!("({}", (whole(from) - 1) / 2),
+        };
+        let high = match i - 1 {
+            20 => "\\infty)".to_owned(),
+            last if whole(last) % 2 == 0 => format!("{}]", whole(last) / 2),
+            last => format!("{})", (whole(last) + 1) / 2),
+        };
+        parts.push(format!("{low},{high}"));
+    }
+    if parts.is_empty() { "\\emptyset".to_owned() } else { parts.join("\\cup") }
+}
+
+proptest! {
     #[test]
     fn for_every_absolute_inequality_its_union_is_the_same_set(
         slope in prop_oneof![-5i64..0, 1i64..6], shift in -9i64..9, bound in 1i64..20, open: bool, within: bool
