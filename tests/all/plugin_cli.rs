@@ -48,6 +48,44 @@ pub fn json_lines(output: &Output) -> Vec<Value> {
 }
 
 #[test]
+fn a_judge_that_the_plugin_does_not_ask_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = lines(&folder, &[json!({"id": "a", "response": "4", "label": "4"})]);
+    let server = ["--judge-url", "http://localhost:9/v1", "--judge-model", "m"];
+    for flags in [["--canned-judge", &input].as_slice(), &server] {
+        let output = plugin(&[&["run", "math", "--input", &input], flags].concat());
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{error}");
+        assert!(
+            error.contains(&format!("`math` asks no judge, so {} would not be read", flags[0])),
+            "{error}"
+        );
+        assert!(error.contains("= help: leave "), "{error}");
+    }
+}
+
+#[test]
+fn inspect_lists_many_components_in_columns_with_their_count() {
+    let output = plugin(&["inspect", "ifeval"]);
+    let said = text(&output.stdout);
+    let inspected: Value = serde_json::from_slice(&plugin(&["inspect", "ifeval", "--json"]).stdout).unwrap();
+    let components = inspected["components"].as_array().unwrap();
+    assert!(
+        components.len() > 100 && said.contains(&format!("components   {}\n", components.len())),
+        "{said}"
+    );
+    for name in components.iter().filter_map(Value::as_str) {
+        let (first, number) = name.rsplit_once('.').unwrap_or((name, ""));
+        let line = said.lines().find(|line| line.split_whitespace().any(|word| word == first));
+        assert!(line.is_some_and(|line| line.contains(number)), "{name}: {said}");
+    }
+    assert!(said.contains("keywords:existence (.2 .3)"), "{said}");
+    let widest = said.lines().take_while(|line| *line != "config").map(|line| line.chars().count()).max();
+    assert!(widest.unwrap() <= 120 && said.lines().count() < 150, "{said}");
+    assert!(text(&plugin(&["inspect", "geo3k"]).stdout).contains("components   accuracy, format"));
+}
+
+#[test]
 fn run_answers_every_line_in_order_and_in_the_promised_form() {
     let folder = tempfile::tempdir().unwrap();
     let input = lines(

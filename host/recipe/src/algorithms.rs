@@ -2,8 +2,8 @@
 
 use crate::definition::{DEFINITIONS, Definition, SYMBOLS, definition};
 use crate::formula::{self, number, times};
+use crate::preset;
 use crate::section::{Algorithm, Correction, Old, Placement, Preset, Ratio, Recipe, Whiten};
-use crate::{preset, reward_words};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         add("shaping", text);
     }
     match &recipe.advantage {
-        Some(plugin) => add("advantage", format!("A = {}(rewards of the step)", reward_words::name(plugin))),
+        Some(plugin) => add("advantage", format!("A = {}(rewards of the step)", plugin.own_name())),
         None => {
             add("advantage", kind_and(&algorithm.estimator, "", formula::estimator(&algorithm.estimator)))
         }

@@ -57,7 +57,7 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "estimator",
         "group-trimmed",
-        "A_i = (r_i - mean) / (s + {eps}), both without a share of {trim} of the scores at either end",
+        "A_i = (r_i - mean) / (s + {eps}), both without {trim} of all scores at either end",
         "",
         "UniRL `trim_outliers_ratio`",
     ),
@@ -189,15 +189,15 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "loss",
         "dppo",
-        "the {surrogate} surrogate (detached: -A sg(min(r, {cap})) lp, ratio: -A r) where p is in its {region} region ({low} down, \
-         {high} up) or comes back, else 0; plus {drift} · (log r)²",
+        "-A sg(min(r, {cap})) lp, or -A r with the surrogate `ratio`, where p is in its region ({low} down, {high} up) or comes \
+         back, else 0; plus {drift} · (log r)²",
         "DPPO arXiv 2602.04879",
         "verl `dppo_tv`, `dppo_kl`; prime-rl with `surrogate = \"ratio\"`, `drift = 1e-3`",
     ),
     define(
         "loss",
         "clip-cov",
-        "max(-A r, -A clip(r, 1 - {low}, 1 + {high})), but 0 at a share of {share} of the tokens, spread over those with \
+        "max(-A r, -A clip(r, 1 - {low}, 1 + {high})), but 0 at {share} of all tokens, spread over those with \
          (A - Ā)(lp - mean lp) in {covariance}",
         "arXiv 2505.22617",
         "verl `clip_cov`, which draws them at random",
@@ -205,7 +205,7 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "loss",
         "kl-cov",
-        "-A r, plus {coefficient} · |log r| at the share of {share} of the tokens with the largest (A - Ā)(lp - mean lp)",
+        "-A r, plus {coefficient} · |log r| at the {share} of all tokens with the largest (A - Ā)(lp - mean lp)",
         "arXiv 2505.22617",
         "verl `kl_cov`",
     ),
@@ -327,7 +327,7 @@ pub const DEFINITIONS: &[Definition] = &[
     define(
         "rejection",
         "mismatch",
-        "0 where the {measure}, of what {over} says, is above {high} or, where it is given, below {low}",
+        "0 where the measure, of a token or as `over` says, is above {high} (or below `low`)",
         "",
         "verl `rollout_rs` (token, seq_sum, seq_mean, seq_max of k1, k2, k3), AReaL's behaviour masks",
     ),

@@ -2,7 +2,6 @@
 
 use crate::formula::number;
 use crate::section::{Combine, Comparison, Gate, PluginUse, Recipe, Reward};
-use std::path::Path;
 
 /// Lines of name and text: the total reward as a formula, then what decides which groups are trained on.
 pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
@@ -12,19 +11,20 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
         false => format!("r = {}, measured and not learnt from", total(&recipe.reward)),
     };
     let mut lines = vec![("reward", sum)];
-    for reward in recipe.reward.iter().filter(|reward| !reward.weights.is_empty()) {
+    let names = Reward::names(&recipe.reward);
+    for (reward, name) in recipe.reward.iter().zip(&names).filter(|(reward, _)| !reward.weights.is_empty()) {
         let weights: Vec<String> = reward
             .weights
             .iter()
             .map(|(component, weight)| format!("{component} {}", number(*weight)))
             .collect();
-        lines.push(("", format!("{} weighs its components: {}", name(&reward.plugin), weights.join(", "))));
+        lines.push(("", format!("{name} weighs its components: {}", weights.join(", "))));
     }
     if recipe.reward.iter().any(|reward| !reward.gate.is_empty()) {
         lines.push(("", "[condition] is 1 where it holds, else 0".to_owned()));
     }
     if !recipe.filter.is_empty() {
-        let names: Vec<String> = recipe.filter.iter().map(name).collect();
+        let names: Vec<String> = recipe.filter.iter().map(PluginUse::own_name).collect();
         let text = format!("{}: drops rows before sampling or groups before training", names.join(", then "));
         let rest = if recipe.rollout.dynamic.is_none() { "; a step trains on what is left" } else { "" };
         lines.push(("filter", text + rest));
@@ -44,18 +44,20 @@ pub fn explain(recipe: &Recipe) -> Vec<(&'static str, String)> {
 
 /// `(a + 0.2·b·[a/ok ≥ 1]) · c`: what is added, times what multiplies; the sum is 1 where nothing is added.
 fn total(rewards: &[Reward]) -> String {
-    let of = |combine| rewards.iter().filter(move |reward| reward.combine == combine);
+    let names = Reward::names(rewards);
+    let of = |combine| rewards.iter().zip(&names).filter(move |(reward, _)| reward.combine == combine);
     let mut sum = String::new();
-    for (index, reward) in of(Combine::Sum).enumerate() {
+    for (index, (reward, name)) in of(Combine::Sum).enumerate() {
         match (index, reward.weight < 0.0) {
             (0, false) => {}
             (0, true) => sum.push('-'),
             (_, false) => sum.push_str(" + "),
             (_, true) => sum.push_str(" - "),
         }
-        sum.push_str(&term(reward, reward.weight.abs()));
+        sum.push_str(&term(reward, name, reward.weight.abs()));
     }
-    let mut factors: Vec<String> = of(Combine::Product).map(|reward| term(reward, reward.weight)).collect();
+    let mut factors: Vec<String> =
+        of(Combine::Product).map(|(reward, name)| term(reward, name, reward.weight)).collect();
     if !sum.is_empty() {
         let several = !factors.is_empty() && of(Combine::Sum).count() > 1;
         factors.insert(0, if several { format!("({sum})") } else { sum });
@@ -64,8 +66,8 @@ fn total(rewards: &[Reward]) -> String {
 }
 
 /// One reward with its weight and its conditions.
-fn term(reward: &Reward, weight: f64) -> String {
-    let mut factors = vec![name(&reward.plugin)];
+fn term(reward: &Reward, name: &str, weight: f64) -> String {
+    let mut factors = vec![name.to_owned()];
     if weight != 1.0 {
         factors.insert(0, number(weight));
     }
@@ -83,12 +85,6 @@ fn condition(gate: &Gate) -> String {
         Comparison::Below => "<",
     };
     format!("[{} {sign} {}]", gate.component, number(gate.value))
-}
-
-/// A standard plugin's name, or that of the file.
-pub(crate) fn name(plugin: &PluginUse) -> String {
-    let stem = Path::new(&plugin.plugin).file_stem().filter(|_| plugin.names_a_file());
-    stem.map_or_else(|| plugin.plugin.clone(), |stem| stem.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -114,7 +110,8 @@ mod tests {
             (vec![math], "math"),
             (vec![math, length, format], "(math + 0.2·length·[math/reward ≥ 1]) · format"),
             (vec![format, math], "math · format"),
-            (vec![format, format], "format · format"),
+            (vec![format, format], "format · format.2"),
+            (vec![length, "name = \"short\"\n"], "0.2·short·[math/reward ≥ 1]"),
             (vec![math, minus], "math - repetition"),
             (vec![minus, format], "-repetition · format"),
         ] {

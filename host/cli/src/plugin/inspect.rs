@@ -116,6 +116,33 @@ fn as_json(inspection: &Inspection) -> Value {
     })
 }
 
+/// Widest line of a list.
+const WIDTH: usize = 110;
+
+/// Names in columns, read downwards; `a`, `a.2` and `a.3` are told as `a (.2 .3)`.
+fn columns(names: &[String]) -> String {
+    let repeated = |name: &str| {
+        let (first, number) = name.rsplit_once('.')?;
+        let again = number.parse::<u32>().is_ok() && names.iter().any(|name| name == first);
+        again.then(|| (first.to_owned(), format!(".{number}")))
+    };
+    let mut told: Vec<String> = Vec::new();
+    for name in names.iter().filter(|name| repeated(name).is_none()) {
+        let again = names.iter().filter_map(|other| repeated(other)).filter(|(first, _)| first == name);
+        let numbers: Vec<String> = again.map(|(_, number)| number).collect();
+        told.push(if numbers.is_empty() { name.clone() } else { format!("{name} ({})", numbers.join(" ")) });
+    }
+    let width = told.iter().map(|name| name.chars().count()).max().unwrap_or(0) + 2;
+    let across = (WIDTH / width).max(1);
+    let rows = told.len().div_ceil(across);
+    let row = |row: usize| {
+        let cells = told.iter().skip(row).step_by(rows.max(1));
+        let line: String = cells.map(|name| format!("{name:<width$}")).collect();
+        format!("  {}", line.trim_end())
+    };
+    (0..rows).map(row).collect::<Vec<_>>().join("\n")
+}
+
 fn as_text(inspection: &Inspection) -> String {
     let d = &inspection.descriptor;
     let mut text = String::new();
@@ -131,7 +158,11 @@ fn as_text(inspection: &Inspection) -> String {
     line("size", format!("{} ({} functions)", size_text(inspection.size as u64), inspection.functions));
     line("digest", inspection.digest.to_string());
     if !d.components.is_empty() {
-        line("components", d.components.join(", "));
+        let names = d.components.join(", ");
+        match names.len() > WIDTH {
+            true => line("components", format!("{}\n{}", d.components.len(), columns(&d.components))),
+            false => line("components", names),
+        }
         let scored = match (d.group_wise, inspection.isolated) {
             (true, _) => "as a group: a score depends on its neighbours",
             (false, true) => "isolated: each in an instance of its own",

@@ -1,5 +1,6 @@
 //! Who answers `judge` when a plugin is tried without a recipe: a file, an endpoint, or nobody.
 
+use super::{PluginFile, plugin_host};
 use crate::words::plain;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -43,6 +44,23 @@ impl JudgeArgs {
             .map_err(|e| plain(e.to_string(), "set it, or leave --judge-key-env out if no key is needed"))?;
         let judges = Judges::new(vec![Endpoint::new(url, model, key)], Memory::Fresh);
         Ok(Some(Arc::new(judges.context("no judge can be asked")?)))
+    }
+
+    /// Refuses a judge that the plugin would never ask.
+    pub fn check(&self, file: &PluginFile) -> Result<()> {
+        let flag = match (&self.canned_judge, &self.judge_url) {
+            (Some(_), _) => "--canned-judge",
+            (None, Some(_)) => "--judge-url",
+            (None, None) => return Ok(()),
+        };
+        let inspection = plugin_host().inspect(&file.bytes).map_err(|e| file.refused(e))?;
+        if inspection.needs_grants.iter().any(|need| need == "judge") {
+            return Ok(());
+        }
+        Err(plain(
+            format!("`{}` asks no judge, so {flag} would not be read", inspection.descriptor.name),
+            format!("leave {flag} out, or run a plugin that asks one, as in `whet plugin run judge`"),
+        ))
     }
 
     /// Adds the grant that a named judge is meant for.

@@ -46,6 +46,7 @@ pub struct RunArgs {
 /// Scores the file.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let file = PluginFile::read(&args.plugin)?;
+    args.judge.check(&file)?;
     let mut usage = args.terms.usage()?;
     usage.grants = args.judge.grant(usage.grants);
     let host = plugin_host_with(args.judge.judge()?);
