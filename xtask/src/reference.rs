@@ -278,6 +278,7 @@ mod tests {
                         "mode": { "description": "Which | how.", "$ref": "#/$defs/Mode", "default": "a" },
                         "limits": { "$ref": "#/$defs/Limits" },
                         "loss": { "description": "The term.", "anyOf": [{ "$ref": "#/$defs/Loss" }, { "type": "string", "enum": ["clip", "sapo"] }] },
+                        "terms": { "anyOf": [{ "type": "array", "items": { "$ref": "#/$defs/Loss" } }, { "$ref": "#/$defs/Loss" }] },
                     },
                 },
                 "Mode": { "oneOf": [
@@ -315,6 +316,9 @@ mod tests {
         assert!(page.contains("| `stop` | list of text | `[]` |"), "{page}");
         let kinds = "| `loss` | `\"clip\"`, `\"sapo\"`, or a table with `kind` and its options |  | The term. [Options";
         assert!(page.contains(kinds) && !page.contains("`loss.low`"), "{page}");
+        let list =
+            "| `terms` | `\"clip\"`, `\"sapo\"`, or a table with `kind` and its options, or a list of them |";
+        assert!(page.contains(list), "{page}");
     }
 
     #[test]
