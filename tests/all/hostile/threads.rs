@@ -60,7 +60,13 @@ fn threads() -> Vec<Thread> {
 fn a_thread_that_goes_on_computing_is_found_and_one_that_waits_is_not() {
     use std::sync::atomic::{AtomicBool, Ordering};
     static STOP: AtomicBool = AtomicBool::new(false);
-    let spin = || drop(std::thread::spawn(|| while !STOP.load(Ordering::Relaxed) {}));
+    let spin = || {
+        drop(std::thread::spawn(|| {
+            while !STOP.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        }))
+    };
     let found = at_rest_after("left-computing", Duration::from_millis(300), spin);
     STOP.store(true, Ordering::Relaxed);
     assert!(found.unwrap_err().contains(&"left-computing".to_owned()));
