@@ -17,6 +17,7 @@ mod languages;
 mod models;
 mod observe;
 mod plugin_cli;
+mod recipe_commands;
 mod recipes;
 mod resume;
 mod rollout;
