@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 use whet_model::{Checkpoint, Decoder, Packed, Weights};
 use whet_rollout::{Completion, EmbeddedEngine, Engine, EngineError, EngineOptions, Request, Sampling};
+use whet_trainer::{AdamW, LoraOptions, LossOptions, TrainOptions, TrainSample, Trainer, Which};
 use whet_trajectory::{FinishReason, WeightVersion};
 
 const MODELS: [&str; 4] = ["llama", "qwen2", "qwen3_tied", "qwen3_untied"];
@@ -107,6 +108,80 @@ fn in_bf16_log_probs_stay_near_the_decoders() {
         let (mean, worst) =
             differences(&done.logprobs, &by_decoder(&checkpoint.config, &checkpoint.weights, &ids, 40));
         assert!(mean <= 0.05 && worst <= 0.7, "{model}: {mean} {worst}");
+    }
+}
+
+/// Largest difference of what the trainer says of sampled tokens and what they were sampled with.
+fn mismatch(engine: &EmbeddedEngine, trainer: &Trainer, prompts: &[Arc<[u32]>], seed: u64) -> f64 {
+    let requests = prompts
+        .iter()
+        .enumerate()
+        .map(|(i, prompt)| {
+            let sampling = Sampling { max_tokens: 3 + 7 * (i % 5), ..free() };
+            request(&i.to_string(), prompt, sampling, seed + i as u64)
+        })
+        .collect();
+    let done = sample(engine, requests);
+    let samples: Vec<TrainSample> = done
+        .iter()
+        .zip(prompts)
+        .map(|(done, prompt)| {
+            let tokens = join(prompt, done);
+            let mask = (0..tokens.len()).map(|t| t >= prompt.len()).collect();
+            TrainSample::given(done.id.clone(), "group".into(), tokens, mask)
+        })
+        .collect();
+    let told = trainer.logprobs(&samples, Which::Policy, 1.0).unwrap();
+    let gap = |a: &f32, b: &f32| f64::from((a - b).abs());
+    let pairs = done.iter().zip(&told).zip(prompts);
+    pairs
+        .flat_map(|((done, told), prompt)| done.logprobs.iter().zip(&told[prompt.len()..]))
+        .fold(0.0, |worst, (a, b)| worst.max(gap(a, b)))
+}
+
+#[test]
+fn the_trainer_gives_sampled_tokens_the_log_probs_they_were_sampled_with_in_bf16_too() {
+    // Beginnings that are shared up to any place in a block, and prompts that end at any.
+    let lengths =
+        [(0, 1), (0, 2), (3, 4), (3, 20), (15, 17), (16, 17), (16, 40), (16, 41), (33, 34), (33, 70)];
+    let prompts: Vec<Arc<[u32]>> = lengths
+        .iter()
+        .enumerate()
+        .flat_map(|(i, &(common, length))| {
+            let shared = prompt(0, common);
+            let own = prompt(i + 1, length - common);
+            let whole: Arc<[u32]> = [&shared[..], &own[..]].concat().into();
+            [whole.clone(), whole]
+        })
+        .collect();
+    for model in MODELS {
+        for kind in [Kind::Float, Kind::BFloat16] {
+            for lora in [None, Some(LoraOptions::default())] {
+                let checkpoint = load(model, kind);
+                let engine = engine(&checkpoint, kind, PLENTY);
+                let adam = AdamW { lr: 1e-2, ..AdamW::default() };
+                let options = TrainOptions {
+                    kind,
+                    adam,
+                    lora: lora.clone(),
+                    micro_batch_tokens: 300,
+                    ..TrainOptions::default()
+                };
+                let mut trainer = Trainer::new(&checkpoint.config, checkpoint.weights, options).unwrap();
+                let before = mismatch(&engine, &trainer, &prompts, 7);
+                assert!(before < 2e-5, "{model}, {kind:?}, adapters {}: {before:e}", lora.is_some());
+
+                let tokens = join(&prompts[19], &one(&engine, &prompts[19], free(), 3));
+                let mask: Vec<bool> = (0..tokens.len()).map(|t| t >= 70).collect();
+                let given = TrainSample::given("a".into(), "a".into(), tokens, mask);
+                let learnt = TrainSample { advantages: vec![1.0; given.tokens.len()], ..given };
+                trainer.forward_backward(&[learnt], &LossOptions::default()).unwrap();
+                assert!(!trainer.optimiser_step().skipped);
+                engine.update_weights(WeightVersion(1), trainer.weights()).unwrap();
+                let after = mismatch(&engine, &trainer, &prompts, 8);
+                assert!(after < 2e-5, "{model}, {kind:?}, adapters {}, updated: {after:e}", lora.is_some());
+            }
+        }
     }
 }
 

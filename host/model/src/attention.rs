@@ -18,7 +18,7 @@ pub(crate) fn attention(q: &Tensor, k: &Tensor, v: &Tensor, packed: &Packed) -> 
         let queries = side_by_side(&q, siblings);
         let [keys, values] = [&k, &v].map(|t| with_above(t, siblings));
         let out = if composed(&queries, rows, before + rows) {
-            by_products(&queries, &keys, &values, &packed.mask(before, rows, queries.kind()))
+            by_products(&queries, &keys, &values, &packed.mask(before, rows, wide(queries.kind())))
         } else {
             let mask = (before > 0).then(|| packed.mask(before, rows, queries.kind()));
             by_library(&queries, &keys, &values, mask.as_ref())
@@ -99,14 +99,21 @@ fn by_products(q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor) -> Tensor {
     let [b, l, heads, d] = size4(q);
     let [_, kv_heads, keys, _] = size4(k);
     let group = heads / kv_heads;
+    let kind = q.kind();
+    let [q, k, v] = [q, k, v].map(|t| t.to_kind(wide(kind)));
     let q = q.view([b, l, kv_heads, group, d]).permute([0, 2, 3, 1, 4]).reshape([b * kv_heads, group * l, d]);
     let k = k.view([b * kv_heads, keys, d]);
     let v = v.view([b * kv_heads, keys, d]);
     let mask = mask.unsqueeze(0).expand([group, -1, -1], false).reshape([1, group * l, keys]);
     let mask = mask.expand([b * kv_heads, -1, -1], false);
     let scores = mask.baddbmm(&q, &k.transpose(1, 2), 1.0, (d as f64).powf(-0.5));
-    let out = scores.softmax(-1, None::<Kind>).bmm(&v);
+    let out = scores.softmax(-1, None::<Kind>).bmm(&v).to_kind(kind);
     out.view([b, kv_heads, group, l, d]).permute([0, 3, 1, 2, 4]).reshape([b * l, heads * d])
+}
+
+/// What sums are kept in.
+fn wide(kind: Kind) -> Kind {
+    if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }
 
 fn size4(t: &Tensor) -> [i64; 4] {

@@ -104,6 +104,9 @@ pub enum ModelError {
         /// What is wrong and what helps.
         reason: String,
     },
+    /// The CPU's own kernels cannot start or take something.
+    #[error("decoder on the CPU: {0}")]
+    Kernels(String),
     /// libtorch refused an operation.
     #[error("libtorch: {0}")]
     Torch(#[from] tch::TchError),

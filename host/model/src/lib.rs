@@ -3,6 +3,7 @@
 mod attention;
 mod checkpoint;
 mod config;
+pub mod cpu;
 mod decoder;
 mod dequantise;
 mod device;

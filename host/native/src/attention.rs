@@ -73,8 +73,7 @@ pub struct Span<'a, T> {
 }
 
 /// `softmax(scale * q K^T) V` for all heads of one row: `q` and `out` are `[heads, head_dim]`, consecutive query heads share
-/// a key head. `spans` are seen one after another; where they are cut, if at whole blocks, changes no bit. `scores` is memory to
-/// work in.
+/// a key head. `spans` are seen one after another; where they are cut changes no bit. `scores` is memory to work in.
 ///
 /// # Panics
 /// If the sizes do not match, or no position is seen.
@@ -122,8 +121,10 @@ impl<T: Number> Kernel for Attend<'_, T> {
     #[inline(always)]
     fn run<L: Lanes>(mut self) {
         let per_key = self.q.len() / self.shape.head_dim / self.shape.kv_heads;
-        let tiles: usize = self.spans.iter().map(|s| s.len.div_ceil(BLOCK)).sum();
-        self.scores.resize(TOGETHER * tiles * BLOCK, 0.0);
+        // Scores lie by position, whatever blocks they come from, so that sums over them do not show where a span ends.
+        let seen: usize = self.spans.iter().map(|s| s.len).sum();
+        let row = seen.next_multiple_of(BLOCK) + BLOCK;
+        self.scores.resize(TOGETHER * row, 0.0);
         for head in 0..self.shape.kv_heads {
             let mut first = head * per_key;
             while first < (head + 1) * per_key {
@@ -131,10 +132,10 @@ impl<T: Number> Kernel for Attend<'_, T> {
                 // SAFETY: sizes were checked by `attend`.
                 unsafe {
                     match count {
-                        1 => self.heads::<L, 1>(head, first, tiles),
-                        2 => self.heads::<L, 2>(head, first, tiles),
-                        3 => self.heads::<L, 3>(head, first, tiles),
-                        _ => self.heads::<L, 4>(head, first, tiles),
+                        1 => self.heads::<L, 1>(head, first, seen, row),
+                        2 => self.heads::<L, 2>(head, first, seen, row),
+                        3 => self.heads::<L, 3>(head, first, seen, row),
+                        _ => self.heads::<L, 4>(head, first, seen, row),
                     }
                 }
                 first += count;
@@ -145,11 +146,11 @@ impl<T: Number> Kernel for Attend<'_, T> {
 
 impl<T: Number> Attend<'_, T> {
     /// # Safety
-    /// Query heads `first..first + H` exist and read from key head `head`; `scores` holds `H * tiles` blocks.
+    /// Query heads `first..first + H` exist and read from key head `head`; `seen` positions are in the spans, and `scores` holds
+    /// `H` rows of `row`, at least a block more than that.
     #[inline(always)]
-    unsafe fn heads<L: Lanes, const H: usize>(&mut self, head: usize, first: usize, tiles: usize) {
+    unsafe fn heads<L: Lanes, const H: usize>(&mut self, head: usize, first: usize, seen: usize, row: usize) {
         let (dim, width) = (self.shape.head_dim, self.shape.width());
-        let row = tiles * BLOCK;
         let offset = self.shape.keys(self.layer, head);
         // A head that is no whole number of pairs or vectors is widened with zeros.
         let mut widened = [T::default(); TOGETHER * WIDEST];
@@ -165,7 +166,7 @@ impl<T: Number> Attend<'_, T> {
 
         // Scores and their maximum.
         let mut greatest = [f32::NEG_INFINITY; H];
-        let mut tile = 0;
+        let mut position = 0;
         for span in self.spans {
             for (index, block) in span.blocks[..span.len.div_ceil(BLOCK)].iter().enumerate() {
                 let seen = (span.len - index * BLOCK).min(BLOCK);
@@ -185,7 +186,8 @@ impl<T: Number> Attend<'_, T> {
                         }
                     }
                     for (h, acc) in acc.iter().enumerate() {
-                        let at = h * row + tile * BLOCK;
+                        // What is behind the last position is overwritten by the next block.
+                        let at = h * row + position;
                         acc.mul(L::splat(self.scale)).store(self.scores.as_mut_ptr().add(at));
                         let scores = &mut self.scores[at..at + BLOCK];
                         scores[seen..].fill(f32::NEG_INFINITY);
@@ -193,19 +195,20 @@ impl<T: Number> Attend<'_, T> {
                         greatest[h] = greatest[h].max(L::load(scores.as_ptr()).greatest());
                     }
                 }
-                tile += 1;
+                position += seen;
             }
         }
 
         // Weights, not yet divided by their sum.
         let mut sums = [0f32; H];
         for h in 0..H {
+            self.scores[h * row + seen..h * row + seen.next_multiple_of(BLOCK)].fill(f32::NEG_INFINITY);
             let top = L::splat(greatest[h]);
             let mut sum = L::splat(0.0);
-            for tile in 0..tiles {
+            for first in (0..seen).step_by(BLOCK) {
                 // SAFETY: sixteen scores.
                 unsafe {
-                    let at = self.scores.as_mut_ptr().add(h * row + tile * BLOCK);
+                    let at = self.scores.as_mut_ptr().add(h * row + first);
                     let weight = exp(L::load(at).sub(top));
                     sum = sum.add(weight);
                     weight.store(at);
@@ -244,14 +247,14 @@ impl<T: Number> Attend<'_, T> {
     ) {
         let (dim, width) = (self.shape.head_dim, self.shape.width());
         let mut acc = [[L::splat(0.0); V]; H];
-        let mut tile = 0;
+        let mut position = 0;
         for span in self.spans {
             for (index, block) in span.blocks[..span.len.div_ceil(BLOCK)].iter().enumerate() {
                 let seen = (span.len - index * BLOCK).min(BLOCK);
                 // SAFETY: values of one head are `BLOCK * width` from `offset + BLOCK * width` on.
                 unsafe {
                     let values = block.as_ptr().add(offset + BLOCK * width + column);
-                    let weights = self.scores.as_ptr().add(tile * BLOCK);
+                    let weights = self.scores.as_ptr().add(position);
                     for slot in 0..seen {
                         let mut v = [L::splat(0.0); V];
                         for (i, v) in v.iter_mut().enumerate() {
@@ -265,7 +268,7 @@ impl<T: Number> Attend<'_, T> {
                         }
                     }
                 }
-                tile += 1;
+                position += seen;
             }
         }
         for (h, acc) in acc.iter().enumerate() {
@@ -372,15 +375,19 @@ mod tests {
             let case = case::<T>(heads, kv_heads, head_dim, positions);
             let want = case.definition();
             for isa in Isa::available() {
-                for (got, want) in case.attend(isa, split).iter().zip(&want) {
+                let got = case.attend(isa, split);
+                for (got, want) in got.iter().zip(&want) {
                     assert!((f64::from(*got) - want).abs() < tolerance, "{isa:?} {head_dim}: {got} {want}");
+                }
+                for elsewhere in 0..positions {
+                    assert_eq!(case.attend(isa, elsewhere), got, "{isa:?} {head_dim}, cut at {elsewhere}");
                 }
             }
         }
     }
 
     #[test]
-    fn attention_equals_its_definition_in_every_instruction_set() {
+    fn attention_equals_its_definition_in_every_instruction_set_and_wherever_spans_are_cut() {
         check::<f32>(5e-6);
         check::<bf16>(4e-3);
     }

@@ -1,5 +1,6 @@
 //! How much memory a run will take, from the model's numbers and the recipe.
 
+use crate::section::Device;
 use crate::{Recipe, Task};
 
 /// The numbers of a decoder that memory depends on.
@@ -58,24 +59,27 @@ pub fn estimate(model: &ModelNumbers, recipe: &Recipe) -> MemoryEstimate {
         * (8 * model.hidden_size
             + 4 * model.intermediate_size
             + (2 * model.heads + 2 * model.kv_heads) * model.head_dim);
-    let per_layer_kept = tokens * bytes * model.hidden_size;
-    let activations = if recipe.train.gradient_checkpointing {
+    // The residual stream, in fp32.
+    let per_layer_kept = tokens * 4 * model.hidden_size;
+    // On a CPU forward has weights of its own, packed for the kernels, and layers are computed again in backward.
+    let on_cpu = !matches!(recipe.model.device, Device::Cuda(_));
+    let activations = if recipe.train.gradient_checkpointing || on_cpu {
         per_layer_full + model.layers * per_layer_kept
     } else {
         model.layers * per_layer_full
     };
     // Logits, their softmax and its gradient, in fp32.
     let logits = LOGIT_ROWS.min(tokens) * model.vocab_size * 4 * 3;
-    // Adapters are merged for the engine, and the base model is the reference of an adapter.
+    // Adapters are merged for the engine; the base model is the reference of an adapter, on a CPU packed once more.
     let reference = match (recipe.algorithm.kl.coefficient > 0.0, &recipe.model.lora) {
-        (true, None) => bytes * model.parameters,
+        (true, lora) if on_cpu || lora.is_none() => bytes * model.parameters,
         _ => 0,
     };
     let samples = recipe.task == Task::Rl;
     let if_sampling = |bytes: u64| if samples { bytes } else { 0 };
     // The critic is trained as a whole, whatever adapters the policy has.
     let critic = if recipe.critic.is_some() {
-        model.parameters * (bytes + if bytes == 4 { 0 } else { 4 } + 8 + 4)
+        model.parameters * (bytes * if on_cpu { 2 } else { 1 } + if bytes == 4 { 0 } else { 4 } + 8 + 4)
     } else {
         0
     };
@@ -87,6 +91,7 @@ pub fn estimate(model: &ModelNumbers, recipe: &Recipe) -> MemoryEstimate {
         ("reference model", reference),
         ("activations", activations),
         ("logits", logits),
+        ("forward weights", if on_cpu { bytes * model.parameters } else { 0 }),
         ("critic", critic),
         ("rollout weights", if_sampling(bytes * model.parameters)),
         ("keys and values", if_sampling(kv_bytes(model, recipe))),

@@ -7,13 +7,13 @@ use crate::packed::Packed;
 use crate::request::{Completion, Engine, EngineError, Request};
 use crate::serve::Serve;
 use crate::tensors::Tensors;
-use crate::weights::check;
 use half::bf16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use tch::{Device, Kind, Tensor};
+use whet_model::cpu::check;
 use whet_model::{Config, Tokenizer, Weights};
 use whet_trajectory::{SampleId, WeightVersion};
 

@@ -16,7 +16,6 @@ mod scheduler;
 mod serve;
 mod stop;
 mod tensors;
-mod weights;
 
 pub use backend::Profile;
 pub use engine::{EmbeddedEngine, EngineOptions};

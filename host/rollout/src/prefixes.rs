@@ -1,9 +1,8 @@
 //! The prompts of all waiting and running sequences as a tree, so that what several prompts begin with is held once.
 //!
 //! A stretch is a run of tokens between two forks; the prompts that have it count as its users. Forks lie
-//! at whole blocks of keys and values: a token then has the same place in a block whether its prompt
-//! shares it or not, and attention, which adds up block by block, gives the same result to the bit.
-//! Nothing here knows budgets or tensors.
+//! at whole blocks of keys and values, so that a stretch is split without copying any. Nothing here knows
+//! budgets or tensors.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -11,7 +11,6 @@ use crate::request::{Completion, EngineError, Request};
 use crate::sampler::Drawn;
 use crate::scheduler::{Admission, Scheduler, Ticket};
 use crate::stop::{StopWatch, cut};
-use crate::weights::check;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 use tch::Tensor;
+use whet_model::cpu::check;
 use whet_model::{Config, Tokenizer};
 use whet_trajectory::{FinishReason, SampleId, WeightVersion};
 

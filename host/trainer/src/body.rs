@@ -3,21 +3,35 @@
 //! Backward runs a layer at a time (a vector-Jacobian product per layer) rather than over one
 //! graph. So gradients of a layer are added to the full-precision sums and freed at once, a layer's
 //! activations go as soon as they were used, and checkpointing is one line: keep a layer's input
-//! alone and compute it again. Nothing here knows a loss, nor what a head makes of the hidden states.
+//! alone and compute it again. On CPUs forward is the rollout engine's own ([`whet_model::cpu`]), so that
+//! trainer and rollout agree on every log-probability; it has no graph, so layers are computed again in
+//! backward there. Nothing here knows a loss, nor what a head makes of the hidden states.
 
-use crate::TrainError;
+use crate::kernels::{self, Kernels};
 use crate::layout::Layout;
 use crate::metrics::StepMetrics;
 use crate::optimiser::{self, AdamW, Parameter, Schedule};
+use crate::trainer::{Start, TrainOptions};
+use crate::{TrainError, checkpoint, lora};
+use std::cell::Cell;
+use std::path::Path;
 use std::time::Instant;
 use tch::{Device, Tensor};
-use whet_model::{Config, Decoder, Packed};
+use whet_model::{Config, Decoder, Packed, Weights};
 
 /// A decoder, what is trained of it and of its head.
 pub(crate) struct Body {
-    pub decoder: Decoder,
+    decoder: Decoder,
     pub parameters: Vec<Parameter>,
     parts: Parts,
+    /// The tensors it computes with, by Hugging Face name, without adapters.
+    weights: Weights,
+    /// The scale of its adapters, where those are what is trained.
+    lora: Option<f64>,
+    /// Forward, where there are kernels for it.
+    kernels: Option<Kernels>,
+    /// Whether weights have changed since the kernels got them.
+    stale: Cell<bool>,
     device: Device,
     /// Keep only the inputs of layers for backward.
     recompute: bool,
@@ -38,15 +52,17 @@ pub(crate) struct Pass {
     tape: Tape,
     /// The predicting rows among all.
     rows: Tensor,
-    /// Output of the last layer at these rows, where the graph of `hidden` begins.
+    /// Output of the last layer at these rows, where the graph of `normed` begins.
     last: Tensor,
+    normed: Tensor,
+    /// The values of `normed`, by whom forward was done.
     hidden: Tensor,
 }
 
 impl Pass {
     /// What a head reads: one row per predicting row of the layout, `[R, H]`, without a graph.
     pub fn hidden(&self) -> Tensor {
-        self.hidden.detach()
+        self.hidden.shallow_clone()
     }
 
     /// The rows of the micro-batch.
@@ -56,28 +72,97 @@ impl Pass {
 }
 
 impl Body {
-    /// A body over `decoder`, whose trained tensors, and those of its head, are `parameters`.
-    pub fn new(decoder: Decoder, parameters: Vec<Parameter>, device: Device, recompute: bool) -> Body {
-        let parts = Parts::new(&decoder.config, &parameters);
-        Body { decoder, parameters, parts, device, recompute }
+    /// A body over a start, and over parameters of its head that are not among the decoder's.
+    pub fn new(start: Start, head: Vec<Parameter>, options: &TrainOptions) -> Result<Body, TrainError> {
+        let Start { mut parameters, decoder, weights, .. } = start;
+        parameters.extend(head);
+        let mut body = Body {
+            parts: Parts::new(&decoder.config, &parameters),
+            decoder,
+            parameters,
+            weights,
+            lora: options.lora.as_ref().map(lora::LoraOptions::scale),
+            kernels: None,
+            stale: Cell::new(false),
+            device: options.device,
+            recompute: options.gradient_checkpointing,
+        };
+        body.kernels = Kernels::new(&body.decoder.config, &body.weights())?;
+        Ok(body)
+    }
+
+    /// The decoder's shape.
+    pub fn config(&self) -> &Config {
+        &self.decoder.config
     }
 
     /// Runs the layers over a micro-batch.
     pub fn forward(&self, layout: &Layout) -> Result<Pass, TrainError> {
         let packed = pack(layout, self.device)?;
-        let tape = Tape::record(&self.decoder, &packed, self.recompute);
         let rows = Tensor::from_slice(&layout.rows).to_device(self.device);
-        let last = leaf(&tape.output.index_select(0, &rows));
-        let hidden = self.decoder.norm(&last);
-        Ok(Pass { packed, tape, rows, last, hidden })
+        let at_rows = |output: &Tensor| leaf(&output.index_select(0, &rows));
+        let (tape, last, normed, hidden) = match self.kernels()? {
+            Some(kernels) => {
+                let (stream, hidden) = kernels.layers(&packed, layout)?;
+                let tape = Tape::of_stream(stream);
+                let last = at_rows(&tape.output);
+                let normed = self.decoder.norm(&last);
+                (tape, last, normed, hidden)
+            }
+            None => {
+                let tape = Tape::record(&self.decoder, &packed, self.recompute);
+                let last = at_rows(&tape.output);
+                let normed = self.decoder.norm(&last);
+                let hidden = normed.detach();
+                (tape, last, normed, hidden)
+            }
+        };
+        Ok(Pass { packed, tape, rows, last, normed, hidden })
+    }
+
+    /// The hidden states at the layout's predicting rows, `[R, H]`, for nobody to go back through.
+    pub fn hidden(&self, packed: &Packed, layout: &Layout) -> Result<Tensor, TrainError> {
+        match self.kernels()? {
+            Some(kernels) => kernels.hidden(packed, layout),
+            None => Ok(kernels::hidden(&self.decoder, packed, layout)),
+        }
+    }
+
+    /// All weights of the decoder in Hugging Face names and the compute kind, adapters merged. Tensors that training does
+    /// not merge are handles to the body's own.
+    pub fn weights(&self) -> Vec<(String, Tensor)> {
+        let master =
+            |name: &str| self.parameters.iter().find(|p| p.name == name).map(|p| p.master.shallow_clone());
+        match self.lora {
+            None => self.weights.iter().map(|(name, t)| (name.clone(), t.detach())).collect(),
+            Some(scale) => lora::merge_all(&self.weights, scale, master),
+        }
+    }
+
+    /// Reads masters and moments that [`checkpoint::save`] wrote; returns the number of updates behind them.
+    pub fn load(&mut self, dir: &Path) -> Result<u64, TrainError> {
+        let version = checkpoint::load(dir, &mut self.parameters)?;
+        self.stale.set(true);
+        Ok(version)
+    }
+
+    /// The kernels, with the weights as they are now.
+    fn kernels(&self) -> Result<Option<&Kernels>, TrainError> {
+        if let Some(kernels) = &self.kernels
+            && self.stale.get()
+        {
+            kernels.set(&self.decoder.config, &self.weights())?;
+            self.stale.set(false);
+        }
+        Ok(self.kernels.as_ref())
     }
 
     /// Adds the gradient of every parameter below the head; `grad` is that at [`Pass::hidden`].
     pub fn backward(&mut self, pass: Pass, grad: &Tensor) -> Result<(), TrainError> {
-        let Pass { packed, mut tape, rows, last, hidden } = pass;
+        let Pass { packed, mut tape, rows, last, normed, .. } = pass;
         let norm: Vec<usize> = self.parts.norm.into_iter().collect();
-        let grad = self.part(&hidden, grad, &last, &norm)?;
-        drop(hidden);
+        let grad = self.part(&normed, grad, &last, &norm)?;
+        drop(normed);
         let mut grad = tape.output.zeros_like().index_add(0, &rows, &grad);
         for layer in (0..self.parts.layers.len()).rev() {
             let (input, output) = tape.layer(&self.decoder, layer, &packed);
@@ -144,6 +229,7 @@ impl Body {
         } else {
             *version += 1;
             optimiser::update(&mut self.parameters, adam, lr, *version, clip_scale);
+            self.stale.set(true);
         }
         let seconds = begin.elapsed().as_secs_f64();
         StepMetrics { grad_norm, clip_scale, lr, skipped, version: *version, seconds }
@@ -171,15 +257,6 @@ impl Body {
 /// The rows of a layout, on a device.
 pub(crate) fn pack(layout: &Layout, device: Device) -> Result<Packed, TrainError> {
     Ok(Packed::new(&layout.ids, &layout.nodes, device)?)
-}
-
-/// The hidden states of a frozen decoder at the layout's predicting rows, `[R, H]`.
-pub(crate) fn hidden(decoder: &Decoder, packed: &Packed, layout: &Layout) -> Tensor {
-    let _guard = tch::no_grad_guard();
-    let embedded = decoder.embed(&packed.ids);
-    let x = (0..decoder.config.layers).fold(embedded, |x, i| decoder.layer(i, &x, packed));
-    let rows = Tensor::from_slice(&layout.rows).to_device(x.device());
-    decoder.norm(&x.index_select(0, &rows))
 }
 
 impl Parts {
@@ -223,6 +300,14 @@ struct Tape {
 }
 
 impl Tape {
+    /// What backward needs after a pass that kept the stream alone: before every layer, and after the last.
+    fn of_stream(mut stream: Vec<Tensor>) -> Tape {
+        // Even a decoder without layers has a stream.
+        let output = stream.pop().unwrap_or_default();
+        let outputs = stream.iter().map(|_| None).collect();
+        Tape { inputs: stream.iter().map(leaf).collect(), outputs, output }
+    }
+
     fn record(decoder: &Decoder, packed: &Packed, recompute: bool) -> Tape {
         let mut x = {
             let _guard = tch::no_grad_guard();

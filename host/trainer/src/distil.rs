@@ -38,7 +38,7 @@ pub enum Support {
 }
 
 /// What the teacher says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Teacher<'a> {
     /// A model here.
     Model(&'a Frozen),
@@ -58,7 +58,7 @@ pub struct Told {
 }
 
 /// A term of the loss: `coefficient` times the divergence of every trained token, reduced as the loss is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Distillation<'a> {
     /// Which divergence.
     pub divergence: Divergence,
@@ -151,7 +151,7 @@ impl Distillation<'_> {
                     true => None,
                     false => Some(body::pack(layout, model.device())?),
                 };
-                Some(body::hidden(&model.decoder, packed.as_ref().unwrap_or(output.packed), layout))
+                Some(model.hidden(packed.as_ref().unwrap_or(output.packed), layout)?)
             }
             Teacher::Told(_) => None,
         };

@@ -1,7 +1,7 @@
 //! What the policy says of the tokens of a batch, beyond their log-probabilities.
 
 use crate::batch::to_list;
-use crate::body::{hidden, pack};
+use crate::body::pack;
 use crate::frozen::check;
 use crate::head::Head;
 use crate::layout::{Forest, Layout};
@@ -30,7 +30,7 @@ impl Trainer {
         temperature: f64,
         squares: bool,
     ) -> Result<Vec<Distribution>, TrainError> {
-        check(samples, &self.body.decoder.config)?;
+        check(samples, self.body.config())?;
         let zeros = |s: &TrainSample| vec![0.0; s.tokens.len()];
         let mut found: Vec<Distribution> = samples
             .iter()
@@ -44,7 +44,7 @@ impl Trainer {
         let forest = Forest::new(samples, &trained);
         for part in forest.cut(samples, self.options.micro_batch_tokens) {
             let layout = Layout::new(samples, &forest, part);
-            let hidden = hidden(&self.body.decoder, &pack(&layout, self.options.device)?, &layout);
+            let hidden = self.body.hidden(&pack(&layout, self.options.device)?, &layout)?;
             let head = Head::new(&self.head, temperature, &layout);
             let log_probs = head.forward(&hidden);
             let (values, entropy) = (to_list(&log_probs.targets)?, to_list(&log_probs.entropy)?);

@@ -1,8 +1,9 @@
 //! A model that is only read: the reference of a KL term, a teacher.
 
 use crate::batch::to_list;
-use crate::body::{hidden, pack};
+use crate::body::pack;
 use crate::head::Head;
+use crate::kernels::{self, Kernels};
 use crate::layout::{Forest, Layout};
 use crate::sample::TrainSample;
 use crate::{SampleError, TrainError};
@@ -10,24 +11,33 @@ use tch::{Device, Kind, Tensor};
 use whet_model::{Config, Decoder, Packed, Weights};
 
 /// A decoder with its output layer, without gradients.
-#[derive(Debug)]
 pub struct Frozen {
-    pub(crate) decoder: Decoder,
+    config: Config,
+    body: Body,
     /// `[V, H]`.
     pub(crate) head: Tensor,
 }
 
+/// What forward is done by.
+enum Body {
+    Kernels(Box<Kernels>),
+    Decoder(Box<Decoder>),
+}
+
 impl Frozen {
-    /// A model over `weights`, which it computes with in the kind and on the device that they have.
+    /// A model over `weights`, in the kind and on the device that they have. On CPUs it computes with a copy of
+    /// them, elsewhere with the tensors themselves.
     ///
     /// # Errors
     /// When weights do not fit the configuration.
     pub fn new(config: &Config, weights: &Weights) -> Result<Frozen, TrainError> {
         let decoder = Decoder::new(config, weights)?;
-        let name = if config.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
-        // `Decoder::new` has checked that it is there.
-        let head = weights.get(name).map(Tensor::detach).unwrap_or_default();
-        Ok(Frozen { decoder, head })
+        let list: Vec<(String, Tensor)> = weights.iter().map(|(n, t)| (n.clone(), t.detach())).collect();
+        let body = match Kernels::new(config, &list)? {
+            Some(kernels) => Body::Kernels(Box::new(kernels)),
+            None => Body::Decoder(Box::new(decoder)),
+        };
+        Ok(Frozen { config: config.clone(), body, head: head(config, weights) })
     }
 
     /// Where it computes.
@@ -52,18 +62,37 @@ impl Frozen {
         temperature: f64,
         micro_batch_tokens: usize,
     ) -> Result<Vec<Vec<f32>>, TrainError> {
-        check(samples, &self.decoder.config)?;
+        check(samples, &self.config)?;
         logprobs(samples, micro_batch_tokens, self.device(), |packed, layout| {
-            Ok(self.targets(packed, layout, temperature))
+            self.targets(packed, layout, temperature)
         })
     }
 
     /// Log-probabilities of the layout's targets, `[N]`.
-    pub(crate) fn targets(&self, packed: &Packed, layout: &Layout, temperature: f64) -> Tensor {
-        let hidden = hidden(&self.decoder, packed, layout);
+    pub(crate) fn targets(
+        &self,
+        packed: &Packed,
+        layout: &Layout,
+        temperature: f64,
+    ) -> Result<Tensor, TrainError> {
+        let hidden = self.hidden(packed, layout)?;
         let _guard = tch::no_grad_guard();
-        Head::new(&self.head, temperature, layout).forward(&hidden).targets
+        Ok(Head::new(&self.head, temperature, layout).forward(&hidden).targets)
     }
+
+    /// The hidden states at the layout's predicting rows, `[R, H]`.
+    pub(crate) fn hidden(&self, packed: &Packed, layout: &Layout) -> Result<Tensor, TrainError> {
+        match &self.body {
+            Body::Kernels(kernels) => kernels.hidden(packed, layout),
+            Body::Decoder(decoder) => Ok(kernels::hidden(decoder, packed, layout)),
+        }
+    }
+}
+
+/// The output layer of checked weights, `[V, H]`.
+pub(crate) fn head(config: &Config, weights: &Weights) -> Tensor {
+    let name = if config.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
+    weights.get(name).map(Tensor::detach).unwrap_or_default()
 }
 
 /// Refuses what cannot be computed, before anything is.

@@ -8,6 +8,7 @@
 
 use crate::layout::Layout;
 use tch::{Kind, Tensor};
+use whet_model::cpu::products;
 
 /// Words whose logits exist at once.
 const WORDS: i64 = 4096;
@@ -107,7 +108,6 @@ impl<'a> Head<'a> {
     /// `hidden`: `[R, H]`, one row per predicting row of the layout.
     pub fn forward(&self, hidden: &Tensor) -> LogProbs {
         let _guard = tch::no_grad_guard();
-        let hidden = &hidden.to_kind(wide(hidden.kind()));
         let mut chosen = self.row.zeros_like().to_kind(Kind::Double);
         let mut total: Option<Sums> = None;
         for part in &self.parts {
@@ -141,8 +141,7 @@ impl<'a> Head<'a> {
     /// `Σ p²` of the distribution every target was drawn from, `[N]`.
     pub fn squares(&self, hidden: &Tensor, forward: &LogProbs) -> Tensor {
         let _guard = tch::no_grad_guard();
-        let hidden = &hidden.to_kind(wide(hidden.kind()));
-        let normaliser = forward.normaliser.to_kind(hidden.kind()).unsqueeze(1);
+        let normaliser = forward.normaliser.to_kind(wide(hidden.kind())).unsqueeze(1);
         let mut total = forward.normaliser.zeros_like();
         for part in &self.parts {
             let mut logits = self.logits(hidden, part);
@@ -192,9 +191,8 @@ impl<'a> Head<'a> {
         });
         let grad = (grad / self.temperature).to_kind(wide);
         let mut hidden_grad = Tensor::zeros(hidden.size(), (wide, hidden.device()));
-        let wide_hidden = hidden.to_kind(wide);
         for part in &self.parts {
-            let mut logits = self.logits(&wide_hidden, part);
+            let mut logits = self.logits(hidden, part);
             logits -= &normaliser;
             let factor = entropy.as_ref().map(|(constant, slope)| &negated - constant - &logits * slope);
             let mut logit_grad = logits.exp_().g_mul_(factor.as_ref().unwrap_or(&negated));
@@ -215,11 +213,23 @@ impl<'a> Head<'a> {
         self.weight.narrow(0, part.first, part.words)
     }
 
-    /// `z / T` of all rows for a part, `[R, words]`, in the kind of `hidden`, at least f32: rounded to bf16, logits of 20
-    /// would stand in steps of 1/8, and rollout and trainer on different ones.
+    /// `z / T` of all rows for a part, `[R, words]`, in at least f32: rounded to bf16, logits of 20 would stand in steps of
+    /// 1/8, and rollout and trainer on different ones.
     fn logits(&self, hidden: &Tensor, part: &Part) -> Tensor {
-        let mut logits = hidden.linear(&self.words(part).to_kind(hidden.kind()), None::<&Tensor>);
+        let mut logits = exact_logits(hidden, &self.words(part));
         if self.temperature == 1.0 { logits } else { logits.g_div_scalar_(self.temperature) }
+    }
+}
+
+/// `hidden W^T` in at least f32; each row by itself where there are kernels for that, so that what a rule over the batch
+/// decides does not depend on how the batch is cut.
+fn exact_logits(hidden: &Tensor, words: &Tensor) -> Tensor {
+    match products(hidden, words) {
+        Ok(Some(logits)) => logits,
+        _ => {
+            let kind = wide(hidden.kind());
+            hidden.to_kind(kind).linear(&words.to_kind(kind), None::<&Tensor>)
+        }
     }
 }
 

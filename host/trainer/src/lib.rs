@@ -11,6 +11,7 @@ mod distil;
 mod distribution;
 mod frozen;
 mod head;
+mod kernels;
 mod layout;
 mod lora;
 pub mod loss;

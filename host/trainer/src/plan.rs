@@ -79,7 +79,26 @@ pub(crate) fn looks_ahead(options: &LossOptions) -> bool {
 }
 
 /// Applies all rules to a batch; `now` has the trained tokens of every sample, in order.
+///
+/// Rules read samples in the order of their ids: where answers begin alike, tokens tie exactly, and which of them a
+/// rule picks must not depend on how a batch is ordered.
 pub(crate) fn plan(samples: &[TrainSample], now: &[Now], options: &LossOptions) -> Plan {
+    let mut order: Vec<usize> = (0..samples.len()).collect();
+    order.sort_by(|&a, &b| samples[a].id.cmp(&samples[b].id));
+    let sorted: Vec<&TrainSample> = order.iter().map(|&s| &samples[s]).collect();
+    let now: Vec<&Now> = order.iter().map(|&s| &now[s]).collect();
+    let Plan { objective, picked, judged } = in_order(&sorted, &now, options);
+    Plan { objective, picked: picked.map(|rows| in_place(&order, rows)), judged: in_place(&order, judged) }
+}
+
+/// Rows that stand in `order` back where they belong.
+fn in_place<T: Clone + Default>(order: &[usize], rows: Vec<T>) -> Vec<T> {
+    let mut all = vec![T::default(); order.len()];
+    order.iter().zip(rows).for_each(|(&place, row)| all[place] = row);
+    all
+}
+
+fn in_order(samples: &[&TrainSample], now: &[&Now], options: &LossOptions) -> Plan {
     let known: Vec<Known> = samples.iter().zip(now).map(|(s, now)| Known::of(s, now, options)).collect();
     let mut judged: Vec<Vec<Judged>> = known.iter().map(|k| judge(options, k)).collect();
     if let Some(correction) = options.correction.filter(|_| options.normalise_correction) {
@@ -197,8 +216,8 @@ impl Known {
 }
 
 /// Values of trained tokens at the places of all tokens.
-fn spread<T: Clone + Default>(samples: &[TrainSample], values: Vec<Vec<T>>) -> Vec<Vec<T>> {
-    let of = |(sample, values): (&TrainSample, Vec<T>)| {
+fn spread<T: Clone + Default>(samples: &[&TrainSample], values: Vec<Vec<T>>) -> Vec<Vec<T>> {
+    let of = |(sample, values): (&&TrainSample, Vec<T>)| {
         let mut all = vec![T::default(); sample.tokens.len()];
         let trained = (0..sample.tokens.len()).filter(|&t| sample.loss_mask[t]);
         trained.zip(values).for_each(|(t, value)| all[t] = value);

@@ -125,7 +125,7 @@ impl Trainer {
         }
         let samples: Vec<TrainSample> =
             pairs.iter().flat_map(|p| [p.chosen.clone(), p.rejected.clone()]).collect();
-        check(&samples, &self.body.decoder.config)?;
+        check(&samples, self.body.config())?;
         let mut metrics = PreferenceMetrics::default();
         for part in whole_pairs(&samples, self.options.micro_batch_tokens) {
             let members: Vec<usize> =

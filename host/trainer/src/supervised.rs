@@ -35,7 +35,7 @@ impl Trainer {
         samples: &[TrainSample],
         reduction: Reduction,
     ) -> Result<SupervisedMetrics, TrainError> {
-        check(samples, &self.body.decoder.config)?;
+        check(samples, self.body.config())?;
         let lengths: Vec<usize> = samples.iter().map(TrainSample::trained).collect();
         let weights = reduction.weights(&lengths, reduction::trained(&lengths));
         let members: Vec<usize> = (0..samples.len()).filter(|&s| lengths[s] > 0).collect();

@@ -1,7 +1,7 @@
 //! The trainer: a model, its optimiser, and the verbs that move it.
 
 use crate::batch::{self, Batch, to_list};
-use crate::body::{Body, hidden};
+use crate::body::Body;
 use crate::distil::{Distillation, Output};
 use crate::frozen::{self, Frozen, check};
 use crate::head::Head;
@@ -36,7 +36,8 @@ pub struct TrainOptions {
     pub clip_norm: Option<f64>,
     /// Token rows computed at once; bounds the memory for activations.
     pub micro_batch_tokens: usize,
-    /// Keep only layer inputs for backward and compute the rest again: a third more work, far less memory.
+    /// Keep only layer inputs for backward and compute the rest again: a third more work, far less memory. With the
+    /// CPU's kernels it is always so.
     pub gradient_checkpointing: bool,
     /// Keep the first weights as the reference of a KL term. LoRA needs no copy for it.
     pub reference: bool,
@@ -74,8 +75,6 @@ pub struct Trainer {
     /// The output layer, `[V, H]`.
     pub(crate) head: Tensor,
     reference: Option<Frozen>,
-    /// The tensors the policy computes with, by Hugging Face name, without adapters.
-    weights: Weights,
     version: u64,
 }
 
@@ -87,10 +86,10 @@ impl Trainer {
     /// # Errors
     /// When weights do not fit the configuration, or an option makes no sense.
     pub fn new(config: &Config, weights: Weights, options: TrainOptions) -> Result<Trainer, TrainError> {
-        let (device, recompute) = (options.device, options.gradient_checkpointing);
-        let Start { parameters, decoder, head, reference, weights } = Start::new(config, weights, &options)?;
-        let body = Body::new(decoder, parameters, device, recompute);
-        Ok(Trainer { options, body, head, reference, weights, version: 0 })
+        let mut start = Start::new(config, weights, &options)?;
+        let (head, reference) = (start.head.shallow_clone(), start.reference.take());
+        let body = Body::new(start, Vec::new(), &options)?;
+        Ok(Trainer { options, body, head, reference, version: 0 })
     }
 
     /// Updates behind the weights.
@@ -113,7 +112,7 @@ impl Trainer {
         which: Which,
         temperature: f64,
     ) -> Result<Vec<Vec<f32>>, TrainError> {
-        check(samples, &self.body.decoder.config)?;
+        check(samples, self.body.config())?;
         let reference = match which {
             Which::Policy => None,
             Which::Reference => Some(self.reference()?),
@@ -121,9 +120,9 @@ impl Trainer {
         let budget = self.options.micro_batch_tokens;
         frozen::logprobs(samples, budget, self.options.device, |packed, layout| {
             if let Some(reference) = reference {
-                return Ok(reference.targets(packed, layout, temperature));
+                return reference.targets(packed, layout, temperature);
             }
-            let hidden = hidden(&self.body.decoder, packed, layout);
+            let hidden = self.body.hidden(packed, layout)?;
             Ok(Head::new(&self.head, temperature, layout).forward(&hidden).targets)
         })
     }
@@ -165,7 +164,7 @@ impl Trainer {
         distillation: Option<&Distillation<'_>>,
     ) -> Result<LossMetrics, TrainError> {
         loss.check()?;
-        check(samples, &self.body.decoder.config)?;
+        check(samples, self.body.config())?;
         if loss.kl.is_some() && samples.iter().any(|s| s.reference_logprobs.is_none()) {
             self.reference()?;
         }
@@ -207,10 +206,7 @@ impl Trainer {
     /// All weights in Hugging Face names and the compute kind, adapters merged. Tensors that training
     /// does not merge are handles to the trainer's own: copy them before the next update.
     pub fn weights(&self) -> Vec<(String, Tensor)> {
-        match &self.options.lora {
-            None => self.weights.iter().map(|(name, t)| (name.clone(), t.detach())).collect(),
-            Some(options) => lora::merge_all(&self.weights, options.scale(), |name| self.master(name)),
-        }
+        self.body.weights()
     }
 
     /// Writes masters, moments and version to `dir`, whole or not at all.
@@ -226,7 +222,7 @@ impl Trainer {
     /// # Errors
     /// [`crate::CheckpointError`] when it is torn or of another model.
     pub fn load(&mut self, dir: &Path) -> Result<(), TrainError> {
-        self.version = checkpoint::load(dir, &mut self.body.parameters)?;
+        self.version = self.body.load(dir)?;
         Ok(())
     }
 
@@ -243,10 +239,6 @@ impl Trainer {
         let halves: Vec<(String, Tensor)> =
             parameters.iter().map(|p| (p.name.clone(), p.master.shallow_clone())).collect();
         lora::export(dir, options, base, &halves)
-    }
-
-    fn master(&self, name: &str) -> Option<Tensor> {
-        self.body.parameters.iter().find(|p| p.name == name).map(|p| p.master.shallow_clone())
     }
 
     fn reference(&self) -> Result<&Frozen, TrainError> {
@@ -353,7 +345,7 @@ impl Trainer {
             return Ok(Some(given));
         }
         let begin = Instant::now();
-        let values = to_list(&self.reference()?.targets(packed, layout, loss.temperature))?;
+        let values = to_list(&self.reference()?.targets(packed, layout, loss.temperature)?)?;
         meter.sums.seconds.reference += begin.elapsed().as_secs_f64();
         Ok(Some(values))
     }
@@ -409,7 +401,8 @@ impl Start {
             (None, true) => Some(Frozen::new(config, &weights.iter().map(copy).collect())?),
             (None, false) => None,
         };
-        let Frozen { mut decoder, head } = Frozen::new(config, &weights)?;
+        let mut decoder = Decoder::new(config, &weights)?;
+        let head = frozen::head(config, &weights);
         if let Some(adapters) = &adapters {
             decoder = decoder.with_lora(adapters)?;
         }

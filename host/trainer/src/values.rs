@@ -6,7 +6,7 @@
 //! in at least f32, since a bf16 score has three digits.
 
 use crate::batch::to_list;
-use crate::body::{Body, Pass, SCORE, hidden};
+use crate::body::{Body, Pass, SCORE};
 use crate::frozen::{self, check};
 use crate::head::wide;
 use crate::layout::{Forest, Layout};
@@ -16,7 +16,7 @@ use crate::optimiser::{Parameter, master_kind};
 use crate::preference::{PreferenceMetrics, whole_pairs};
 use crate::sample::TrainSample;
 use crate::trainer::{Start, TrainOptions};
-use crate::{TrainError, checkpoint, lora};
+use crate::{TrainError, checkpoint};
 use serde::Serialize;
 use std::path::Path;
 use tch::{Kind, Tensor};
@@ -30,8 +30,6 @@ pub struct ValueModel {
     body: Body,
     /// `[1, H]`, in at least f32.
     score: Tensor,
-    /// The decoder's tensors, without adapters.
-    weights: Weights,
     version: u64,
 }
 
@@ -93,11 +91,11 @@ impl ValueModel {
         // The decoder's shape asks for an output layer; the embedding stands in for one that is not used.
         let config = Config { tied: true, ..config.clone() };
         weights.remove("lm_head.weight");
-        let Start { mut parameters, decoder, weights, .. } = Start::new(&config, weights, &options)?;
+        let start = Start::new(&config, weights, &options)?;
         let score = score.detach();
-        parameters.push(Parameter::new(SCORE.to_owned(), &score, &score));
-        let body = Body::new(decoder, parameters, device, options.gradient_checkpointing);
-        Ok(ValueModel { options, body, score, weights, version: 0 })
+        let head = vec![Parameter::new(SCORE.to_owned(), &score, &score)];
+        let body = Body::new(start, head, &options)?;
+        Ok(ValueModel { options, body, score, version: 0 })
     }
 
     /// Updates behind the weights.
@@ -116,10 +114,10 @@ impl ValueModel {
     /// # Errors
     /// When a sample is malformed.
     pub fn values(&self, samples: &[TrainSample]) -> Result<Vec<Vec<f32>>, TrainError> {
-        check(samples, &self.body.decoder.config)?;
+        check(samples, self.body.config())?;
         let budget = self.options.micro_batch_tokens;
         frozen::logprobs(samples, budget, self.options.device, |packed, layout| {
-            Ok(self.at_targets(&hidden(&self.body.decoder, packed, layout), layout))
+            Ok(self.at_targets(&self.body.hidden(packed, layout)?, layout))
         })
     }
 
@@ -136,7 +134,7 @@ impl ValueModel {
         loss: ValueLoss,
         reduction: Reduction,
     ) -> Result<ValueMetrics, TrainError> {
-        check(samples, &self.body.decoder.config)?;
+        check(samples, self.body.config())?;
         check_goals(samples, goals)?;
         let lengths: Vec<usize> = samples.iter().map(TrainSample::trained).collect();
         let weights = reduction.weights(&lengths, reduction::trained(&lengths));
@@ -188,7 +186,7 @@ impl ValueModel {
     pub fn compare(&mut self, pairs: &[TextPair]) -> Result<PreferenceMetrics, TrainError> {
         let samples: Vec<TrainSample> =
             pairs.iter().flat_map(|p| [whole(&p.chosen), whole(&p.rejected)]).collect();
-        check(&samples, &self.body.decoder.config)?;
+        check(&samples, self.body.config())?;
         let mut metrics = PreferenceMetrics::default();
         for part in whole_pairs(&samples, self.options.micro_batch_tokens) {
             let members: Vec<usize> = (part.start * 2..part.end * 2).collect();
@@ -226,13 +224,7 @@ impl ValueModel {
 
     /// All weights in Hugging Face names and the compute kind, `score.weight` among them, adapters merged.
     pub fn weights(&self) -> Vec<(String, Tensor)> {
-        let master = |name: &str| {
-            self.body.parameters.iter().find(|p| p.name == name).map(|p| p.master.shallow_clone())
-        };
-        let mut weights = match &self.options.lora {
-            None => self.weights.iter().map(|(name, t)| (name.clone(), t.detach())).collect(),
-            Some(options) => lora::merge_all(&self.weights, options.scale(), master),
-        };
+        let mut weights = self.body.weights();
         weights.push((SCORE.to_owned(), self.score.detach().to_kind(self.options.kind)));
         weights
     }
@@ -250,7 +242,7 @@ impl ValueModel {
     /// # Errors
     /// [`crate::CheckpointError`] when it is torn or of another model.
     pub fn load(&mut self, dir: &Path) -> Result<(), TrainError> {
-        self.version = checkpoint::load(dir, &mut self.body.parameters)?;
+        self.version = self.body.load(dir)?;
         Ok(())
     }
 

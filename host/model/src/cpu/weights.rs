@@ -1,12 +1,13 @@
-//! A decoder's weights as the CPU engine reads them: packed, queries, keys and values as one matrix,
+//! A decoder's weights as the CPU's kernels read them: packed, queries, keys and values as one matrix,
 //! gate and up as one. Filled by Hugging Face name, so an update is a copy into place.
 
+use crate::config::Config;
+use crate::error::ModelError;
 use tch::{Device, Kind, Tensor};
-use whet_model::Config;
 use whet_native::gemm::PackedMatrix;
 use whet_native::{Number, view};
 
-pub(crate) struct Layer<T> {
+pub(super) struct Layer<T> {
     pub input_norm: Vec<T>,
     pub qkv: PackedMatrix<T>,
     pub qkv_bias: Option<Vec<T>>,
@@ -20,12 +21,13 @@ pub(crate) struct Layer<T> {
     pub down_bias: Option<Vec<T>>,
 }
 
-pub(crate) struct PackedWeights<T> {
-    pub embedding: PackedMatrix<T>,
-    pub layers: Vec<Layer<T>>,
-    pub norm: Vec<T>,
+/// All weights of a decoder.
+pub struct CpuWeights<T> {
+    pub(super) embedding: PackedMatrix<T>,
+    pub(super) layers: Vec<Layer<T>>,
+    pub(super) norm: Vec<T>,
     /// Absent where the embedding is the output too.
-    pub head: Option<PackedMatrix<T>>,
+    pub(super) head: Option<PackedMatrix<T>>,
 }
 
 /// Where a named tensor goes.
@@ -34,9 +36,9 @@ enum Place<'a, T> {
     Values(&'a mut [T]),
 }
 
-impl<T: Number + view::Element> PackedWeights<T> {
+impl<T: Number + view::Element> CpuWeights<T> {
     /// All zero.
-    pub fn zeros(c: &Config) -> Self {
+    pub(super) fn zeros(c: &Config) -> Self {
         let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
         let values = |n: usize| vec![T::default(); n];
         let bias = |given: bool, n: usize| given.then(|| values(n));
@@ -53,7 +55,7 @@ impl<T: Number + view::Element> PackedWeights<T> {
             down: PackedMatrix::zeros(c.hidden_size, c.intermediate_size),
             down_bias: bias(c.mlp_bias, c.hidden_size),
         };
-        PackedWeights {
+        CpuWeights {
             embedding: PackedMatrix::zeros(c.vocab_size, c.hidden_size),
             layers: (0..c.layers).map(|_| layer()).collect(),
             norm: values(c.hidden_size),
@@ -62,7 +64,7 @@ impl<T: Number + view::Element> PackedWeights<T> {
     }
 
     /// The matrix that gives logits.
-    pub fn output(&self) -> &PackedMatrix<T> {
+    pub(super) fn output(&self) -> &PackedMatrix<T> {
         self.head.as_ref().unwrap_or(&self.embedding)
     }
 
@@ -105,15 +107,18 @@ impl<T: Number + view::Element> PackedWeights<T> {
     }
 
     /// Copies tensors that [`check`] has passed into place.
-    pub fn set(&mut self, c: &Config, tensors: &[(String, Tensor)]) -> Result<(), String> {
+    pub(super) fn set(&mut self, c: &Config, tensors: &[(String, Tensor)]) -> Result<(), ModelError> {
         for (name, tensor) in tensors {
             let tensor =
                 tensor.detach().to_device(Device::Cpu).to_kind(<T as view::Element>::KIND).contiguous();
-            let values: &[T] = view::slice(&tensor).map_err(|e| format!("tensor `{name}`: {e}"))?;
+            let values: &[T] =
+                view::slice(&tensor).map_err(|e| ModelError::Kernels(format!("tensor `{name}`: {e}")))?;
             match self.place(c, name) {
                 Some(Place::Rows(matrix, first)) => matrix.set_rows(first, values),
                 Some(Place::Values(place)) => place.copy_from_slice(values),
-                None => return Err(format!("tensor `{name}` has no place in the engine")),
+                None => {
+                    return Err(ModelError::Kernels(format!("tensor `{name}` has no place in the decoder")));
+                }
             }
         }
         Ok(())
@@ -121,7 +126,10 @@ impl<T: Number + view::Element> PackedWeights<T> {
 }
 
 /// Every tensor of the model once, in its shape, in numbers that can be converted.
-pub(crate) fn check(c: &Config, tensors: &[(String, Tensor)]) -> Result<(), String> {
+///
+/// # Errors
+/// Which tensor is wrong and why.
+pub fn check(c: &Config, tensors: &[(String, Tensor)]) -> Result<(), String> {
     let mut expected: std::collections::BTreeMap<String, Vec<i64>> = c.tensors().into_iter().collect();
     for (name, tensor) in tensors {
         let Some(shape) = expected.remove(name) else {
