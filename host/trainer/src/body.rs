@@ -100,23 +100,16 @@ impl Body {
     pub fn forward(&self, layout: &Layout) -> Result<Pass, TrainError> {
         let packed = pack(layout, self.device)?;
         let rows = Tensor::from_slice(&layout.rows).to_device(self.device);
-        let at_rows = |output: &Tensor| leaf(&output.index_select(0, &rows));
-        let (tape, last, normed, hidden) = match self.kernels()? {
+        let (tape, hidden) = match self.kernels()? {
             Some(kernels) => {
                 let (stream, hidden) = kernels.layers(&packed, layout)?;
-                let tape = Tape::of_stream(stream);
-                let last = at_rows(&tape.output);
-                let normed = self.decoder.norm(&last);
-                (tape, last, normed, hidden)
+                (Tape::of_stream(stream), Some(hidden))
             }
-            None => {
-                let tape = Tape::record(&self.decoder, &packed, self.recompute);
-                let last = at_rows(&tape.output);
-                let normed = self.decoder.norm(&last);
-                let hidden = normed.detach();
-                (tape, last, normed, hidden)
-            }
+            None => (Tape::record(&self.decoder, &packed, self.recompute), None),
         };
+        let last = leaf(&tape.output.index_select(0, &rows));
+        let normed = self.decoder.norm(&last);
+        let hidden = hidden.unwrap_or_else(|| normed.detach());
         Ok(Pass { packed, tape, rows, last, normed, hidden })
     }
 
