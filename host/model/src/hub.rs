@@ -7,7 +7,11 @@ use crate::error::ModelError;
 use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
+/// How long nothing may arrive before a download is given up; the client itself would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 const ENDPOINT: &str = "https://huggingface.co";
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -41,9 +45,41 @@ pub fn fetch(name: &str) -> Result<PathBuf, ModelError> {
                 .into(),
         ));
     }
-    let explain = |error: ApiError| failed(reason(&error));
-    let api = api(cache, &endpoint).map_err(explain)?.repo(repo);
-    download(&api).map_err(explain)
+    let arriving = cache.path().join(repo.folder_name()).join("blobs");
+    let api = api(cache, &endpoint).map_err(|e| failed(reason(&e)))?.repo(repo);
+    watched(api, &arriving, PATIENCE).map_err(failed)
+}
+
+/// [`download`] on a thread of its own, given up when nothing has arrived in the folder `arriving` for as long as
+/// `patience`. What did arrive stays there, and the next attempt goes on from it.
+fn watched(repo: ApiRepo, arriving: &Path, patience: Duration) -> Result<PathBuf, String> {
+    let (done, result) = channel();
+    let work = move || drop(done.send(download(&repo)));
+    let thread = std::thread::Builder::new().name("whet-hub".into()).spawn(work);
+    thread.map_err(|e| format!("cannot start a thread: {e}"))?;
+    let (mut size, mut since) = (bytes_in(arriving), Instant::now());
+    loop {
+        match result.recv_timeout(patience.min(Duration::from_secs(1))) {
+            Ok(folder) => return folder.map_err(|e| reason(&e)),
+            Err(RecvTimeoutError::Disconnected) => return Err("the download ended without a result".into()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = bytes_in(arriving);
+        if now != size {
+            (size, since) = (now, Instant::now());
+        } else if since.elapsed() >= patience {
+            return Err(format!(
+                "nothing has arrived for {} s; try again (it goes on from what is there), or set HF_ENDPOINT to a mirror that answers",
+                patience.as_secs()
+            ));
+        }
+    }
+}
+
+/// Bytes of the files in a folder; 0 where there is none.
+fn bytes_in(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
 fn api(cache: Cache, endpoint: &str) -> Result<Api, ApiError> {
@@ -116,5 +152,41 @@ fn reason(error: &ApiError) -> String {
         _ => format!(
             "{text}; without a network, name a folder or a `.gguf` file, or set HF_ENDPOINT to a mirror that can be reached"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// What a hub says that answers and then falls silent, at whichever point.
+    fn outcome(answer: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+        std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer.as_bytes());
+                open.push(stream);
+            }
+        });
+        let folder = std::env::temp_dir().join(format!("whet-hub-{}-{}", std::process::id(), answer.len()));
+        let cache = Cache::new(folder.clone());
+        let repo = Repo::new("org/name".into(), RepoType::Model);
+        let api = api(cache, &endpoint).expect("a client").repo(repo);
+        let outcome = watched(api, &folder, Duration::from_millis(200)).expect_err("a silent hub");
+        let _ = std::fs::remove_dir_all(folder);
+        outcome
+    }
+
+    #[test]
+    fn a_hub_that_falls_silent_is_given_up_with_a_remedy() {
+        for answer in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{"] {
+            let outcome = outcome(answer);
+            assert!(outcome.contains("nothing has arrived") && outcome.contains("HF_ENDPOINT"), "{outcome}");
+        }
     }
 }
