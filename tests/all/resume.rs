@@ -115,6 +115,33 @@ fn with_dynamic_sampling_a_killed_run_goes_on_at_the_same_place_in_the_data() {
 }
 
 #[test]
+fn what_a_plugin_keeps_is_part_of_what_is_resumed() {
+    let estimator = "[advantage]\nplugin = \"patient.wasm\"\ngrants = [\"store\"]\n[rollout]";
+    let dir = tiny_run(&[("[rollout]", estimator)]);
+    // Advantages grow with the number of batches seen, so a run that forgot it would learn something else.
+    whet::guest(
+        dir.path(),
+        "patient",
+        "use whet_plugin::{Advantage, Advantages, Batch, Error, advantage, host::store};\n\
+         struct Patient;\n\
+         impl Advantage for Patient {\n\
+             fn estimate(&self, batch: &Batch) -> Result<Advantages, Error> {\n\
+                 let seen = store::get(\"seen\").map_or(0, |bytes| bytes[0]) + 1;\n\
+                 store::set(\"seen\", &[seen]).ok();\n\
+                 let of = |r: &f32| if r.is_finite() { (r - 0.5) * f32::from(seen) } else { 0.0 };\n\
+                 Ok(Advantages::PerSample(batch.rewards.iter().map(of).collect()))\n\
+             }\n\
+         }\n\
+         advantage!(Patient);\n",
+    );
+    whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--run-dir", "whole"]);
+    let expected = outcome(&dir.path().join("whole"), 8);
+    whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--set", "train.steps=4"]);
+    whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--resume"]);
+    assert_same(&dir.path().join("run"), &expected, "after half of the steps");
+}
+
+#[test]
 fn killed_again_and_again_it_still_arrives() {
     let dir = tiny_run(&[]);
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--run-dir", "whole"]);

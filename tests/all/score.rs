@@ -82,20 +82,9 @@ fn another_reward_scores_the_same_samples_and_its_scores_can_be_kept() {
 fn a_reward_that_changes_its_mind_is_caught() {
     let dir = trained();
     // `store` outlives a call, so a reward that counts its calls never says the same twice.
-    let source = dir.path().join("moody");
-    fs::create_dir_all(source.join("src")).unwrap();
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/rust");
-    fs::write(
-        source.join("Cargo.toml"),
-        format!(
-            "[package]\nname = \"moody\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\"]\n\
-             [dependencies]\nwhet-plugin = {{ path = {:?} }}\n[workspace]\n",
-            sdk.canonicalize().unwrap()
-        ),
-    )
-    .unwrap();
-    fs::write(
-        source.join("src/lib.rs"),
+    whet::guest(
+        dir.path(),
+        "moody",
         "use whet_plugin::{Group, Outcome, Reward, host::store, reward};\n\
          struct Moody;\n\
          impl Reward for Moody {\n\
@@ -106,9 +95,7 @@ fn a_reward_that_changes_its_mind_is_caught() {
              }\n\
          }\n\
          reward!(Moody);\n",
-    )
-    .unwrap();
-    whet::succeed(dir.path(), &["plugin", "build", "moody", "--output", "moody.wasm"]);
+    );
     let (code, said) = score(dir.path(), &["run", "--plugin", "moody.wasm", "--grant", "store"]);
     assert_eq!((code, &said["nondeterministic"]), (Some(1), &json!(64)), "{said}");
     assert!(said["examples"][0]["again"]["reward"] != said["examples"][0]["now"]["reward"]);

@@ -37,6 +37,20 @@ pub fn succeed(dir: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Builds `<name>.wasm` in `dir` from a plugin's source.
+pub fn guest(dir: &Path, name: &str, source: &str) {
+    let folder = dir.join(name);
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/rust").canonicalize().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\"]\n\
+         [dependencies]\nwhet-plugin = {{ path = {sdk:?} }}\n[workspace]\n"
+    );
+    std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(folder.join("src/lib.rs"), source).unwrap();
+    succeed(dir, &["plugin", "build", name, "--output", &format!("{name}.wasm")]);
+}
+
 /// A folder with data files, and a recipe for the tiny model whose reward can be learnt in a few steps:
 /// twelve tokens of at most 20 characters together.
 pub fn tiny_run(changes: &[(&str, &str)]) -> tempfile::TempDir {

@@ -6,14 +6,18 @@
 //! before it is used. Of the files only the smallest is known here, the progress.
 
 use crate::RunError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use whet_plugin_host::Kept;
 
 const MANIFEST: &str = "manifest.json";
 const PROGRESS: &str = "progress.json";
+const KEPT: &str = "kept.json";
 const WRITING: &str = ".writing-";
 const LEAVING: &str = ".leaving-";
 
@@ -56,6 +60,37 @@ impl Progress {
         let text = fs::read(&path).map_err(RunError::read(&path))?;
         serde_json::from_slice(&text).map_err(|e| RunError::Malformed { path, reason: e.to_string() })
     }
+}
+
+/// Writes what plugins keep into the folder of a checkpoint: `kept.json`, values in base64.
+pub fn save_kept(kept: &Kept, dir: &Path) -> Result<(), RunError> {
+    let coded: BTreeMap<&String, BTreeMap<&String, String>> = kept
+        .iter()
+        .map(|(digest, entries)| (digest, entries.iter().map(|(key, v)| (key, BASE64.encode(v))).collect()))
+        .collect();
+    let path = dir.join(KEPT);
+    let text = serde_json::to_string(&coded).map_err(io::Error::from);
+    text.and_then(|text| fs::write(&path, text)).map_err(RunError::write(&path))
+}
+
+/// Reads what [`save_kept`] wrote; nothing was kept where there is no such file.
+pub fn load_kept(dir: &Path) -> Result<Kept, RunError> {
+    let path = dir.join(KEPT);
+    if !path.exists() {
+        return Ok(Kept::new());
+    }
+    let text = fs::read(&path).map_err(RunError::read(&path))?;
+    let malformed = |reason: String| RunError::Malformed { path: path.clone(), reason };
+    let coded: BTreeMap<String, BTreeMap<String, String>> =
+        serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
+    let value = |(key, text): (String, String)| match BASE64.decode(&text) {
+        Ok(value) => Ok((key, value)),
+        Err(e) => Err(malformed(format!("`{key}`: {e}"))),
+    };
+    let of = |(digest, entries): (String, BTreeMap<String, String>)| {
+        Ok((digest, entries.into_iter().map(value).collect::<Result<_, _>>()?))
+    };
+    coded.into_iter().map(of).collect()
 }
 
 /// What `manifest.json` says.

@@ -195,6 +195,11 @@ fn terms(plugin: &PluginUse, recipe: &Recipe) -> Result<Use, LoadError> {
             whet_recipe::Profile::Deterministic => whet_plugin_host::Profile::Deterministic,
         },
         seed: recipe.seed,
-        run: recipe.run.dir.display().to_string(),
+        run: run_name(recipe),
     })
+}
+
+/// The run by which the host keeps apart what plugins store.
+pub fn run_name(recipe: &Recipe) -> String {
+    recipe.run.dir.display().to_string()
 }

@@ -1,6 +1,6 @@
 //! A run from its first to its last step: evaluations, checkpoints, resuming, stopping.
 
-use crate::checkpoint::{Checkpoints, Progress};
+use crate::checkpoint::{self, Checkpoints, Progress};
 use crate::directory::{Directory, Manifest};
 use crate::evaluate::{Evaluation, comparisons};
 use crate::prompt::Prompt;
@@ -8,7 +8,7 @@ use crate::setup::{self, LoadedModel, PromptSet};
 use crate::step::Roles;
 use crate::step::sync::Probe;
 use crate::step::{critic, teacher};
-use crate::{RunError, Stop, offline, options};
+use crate::{RunError, Stop, offline, options, plugins};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tch::Kind;
@@ -257,7 +257,9 @@ impl Run {
             let (trainer, critic) = (&self.roles.trainer, &self.roles.critic);
             let progress =
                 Progress { position: self.roles.position, kl_coefficient: self.roles.kl_coefficient };
+            let kept = self.roles.host.kept(&plugins::run_name(&self.roles.recipe));
             self.checkpoints.write(self.done, |dir| {
+                checkpoint::save_kept(&kept, dir)?;
                 trainer.save(&dir.join("trainer"))?;
                 if let Some(critic) = critic {
                     critic.save(&dir.join("critic"))?;
@@ -294,6 +296,7 @@ fn take_up(roles: &mut Roles, checkpoints: &Checkpoints, console: &Console) -> R
     }
     let progress = Progress::load(&saved.path)?;
     (roles.position, roles.kl_coefficient) = (progress.position, progress.kl_coefficient);
+    roles.host.restore(&plugins::run_name(&roles.recipe), checkpoint::load_kept(&saved.path)?);
     roles.probe.hand_over(&*roles.engine, &roles.trainer, roles.trainer.version())?;
     console.say(&format!("  resumes after step {}", saved.step));
     Ok(saved.step)

@@ -20,7 +20,7 @@ use crate::{
     RewardPlugin, engine,
 };
 use serde_json::{Map, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -155,6 +155,9 @@ pub struct Inspection {
     /// What it says about itself.
     pub descriptor: Descriptor,
 }
+
+/// What the plugins of a run keep in `store`: by digest, then by key.
+pub type Kept = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
 /// What the plugins of one digest keep in one run.
 type KeptValues = Arc<Mutex<Values>>;
@@ -295,6 +298,25 @@ impl Host {
             cancel: self.options.cancel.clone(),
         };
         Guest::new(machine.engine.clone(), usage.profile, pre, shared, config)
+    }
+
+    /// What the plugins of `run` keep now, to be written down with the rest of its state.
+    pub fn kept(&self, run: &str) -> Kept {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_run = values.iter().filter(|((of, _), _)| of == run);
+        let entries = of_run.map(|((_, digest), values)| {
+            (digest.to_string(), values.lock().unwrap_or_else(PoisonError::into_inner).entries())
+        });
+        entries.filter(|(_, entries)| !entries.is_empty()).collect()
+    }
+
+    /// Lets the plugins of `run` keep what they kept when [`Host::kept`] was asked, and nothing else.
+    pub fn restore(&self, run: &str, mut kept: Kept) {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((_, digest), values) in values.iter().filter(|((of, _), _)| of == run) {
+            let entries = kept.remove(&digest.to_string()).unwrap_or_default();
+            *values.lock().unwrap_or_else(PoisonError::into_inner) = Values::restored(entries);
+        }
     }
 
     fn values(&self, run: &str, digest: Digest) -> KeptValues {

@@ -43,7 +43,7 @@ pub use error::{CallError, LoadError};
 pub use filter::{FilterPlugin, Row, ScoredGroup, Verdict};
 pub use find::{FindError, PLUGINS_DIR, find, standard_folders, user_cache_dir};
 pub use grant::{Grant, GrantError, Grants};
-pub use host::{Descriptor, Determinism, Host, HostOptions, Inspection, Use};
+pub use host::{Descriptor, Determinism, Host, HostOptions, Inspection, Kept, Use};
 pub use limits::{AdmissionCaps, Limits, Profile};
 pub use log::{LogLevel, LogLine, LogSink, sanitise};
 pub use reward::RewardPlugin;

@@ -1,6 +1,6 @@
 //! The values that a plugin keeps for its run: a small map with quotas.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Longest key, in bytes.
 const KEY_BYTES: usize = 256;
@@ -25,6 +25,17 @@ pub(crate) struct Values {
 }
 
 impl Values {
+    /// All keys with their values.
+    pub fn entries(&self) -> BTreeMap<String, Vec<u8>> {
+        self.entries.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// What [`Values::entries`] gave, whatever the quota is now.
+    pub fn restored(entries: BTreeMap<String, Vec<u8>>) -> Values {
+        let bytes = entries.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum();
+        Values { entries: entries.into_iter().collect(), bytes }
+    }
+
     pub fn get(&self, key: &str) -> Option<&[u8]> {
         self.entries.get(key).map(Vec::as_slice)
     }
@@ -69,6 +80,20 @@ mod tests {
         assert_eq!(values.get("a"), None);
         assert_eq!(values.set("c".into(), vec![2; 10], quota), Ok(()));
         assert_eq!(values.get("c"), Some(&[2; 10][..]));
+    }
+
+    #[test]
+    fn restored_values_are_those_that_were_kept_and_count_as_much() {
+        let mut values = Values::default();
+        let quota = 2 * (1 + 10 + ENTRY_BYTES);
+        for key in ["a", "b"] {
+            assert_eq!(values.set(key.into(), vec![3; 10], quota), Ok(()));
+        }
+        let mut restored = Values::restored(values.entries());
+        assert_eq!(restored.entries(), values.entries());
+        assert_eq!(restored.set("c".into(), vec![1], quota), Err(Refusal::Full));
+        assert_eq!(restored.set("b".into(), vec![], quota), Ok(()));
+        assert_eq!(restored.set("c".into(), vec![1; 10], quota), Ok(()));
     }
 
     #[test]
