@@ -11,7 +11,7 @@ use crate::step::{critic, teacher};
 use crate::{RunError, Stop, offline, options, plugins};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tch::Kind;
+use tch::{Device, Kind};
 use whet_observe::{
     AlertWatch, Console, MetricsLine, Recorder, SampleRecord, StepLine, TrajectoryWriter, read_metrics,
 };
@@ -69,7 +69,8 @@ struct Run {
     evaluated: Vec<u64>,
     rewards: Vec<f64>,
     watch: AlertWatch,
-    fp32: bool,
+    /// Whether engine and trainer agree on log-probabilities: in fp32, and on CPUs, where they share a forward pass.
+    agrees: bool,
 }
 
 impl Run {
@@ -140,7 +141,7 @@ impl Run {
             rewards: lines.iter().filter_map(|l| l.metrics.get("reward/mean").copied()).collect(),
             evaluated: evaluated_steps(&lines, &dir, measures),
             saved: (done > 0).then_some(done),
-            fp32: model.kind == Kind::Float,
+            agrees: model.kind == Kind::Float || model.device == Device::Cpu,
             watch: AlertWatch::default(),
             roles,
             directory,
@@ -217,7 +218,7 @@ impl Run {
         if step == 1 {
             console.samples(&report.shown(self.roles.recipe.log.show_samples));
         }
-        for alert in self.watch.observe(report.statistics(&self.roles.recipe, self.fp32)) {
+        for alert in self.watch.observe(report.statistics(&self.roles.recipe, self.agrees)) {
             console.alert(step, &alert);
         }
         Ok(())

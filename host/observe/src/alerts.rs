@@ -321,10 +321,10 @@ pub fn engine_drift(steps: &[StepStatistics]) -> Option<Alert> {
     alert(
         AlertKind::EngineDrift,
         format!(
-            "rollout and trainer log-probs differ by {:.4} on average; {} is expected of this precision",
+            "rollout and trainer log-probs differ by {:.4} on average; at most {} is expected of this precision and device",
             now.drift, now.drift_limit
         ),
-        "importance weights are unreliable: use fp32, or a bound by algorithm.correction; if it persists in fp32 this is a defect worth reporting",
+        "importance weights are unreliable: use fp32, or a bound by algorithm.correction; if it persists in fp32 or on a CPU this is a defect worth reporting",
     )
 }
 
@@ -336,7 +336,7 @@ pub fn sync_mismatch(steps: &[StepStatistics]) -> Option<Alert> {
     alert(
         AlertKind::SyncMismatch,
         format!(
-            "after the weights were handed over, engine and trainer differ by {gap:.4} on average on the same text; {} is expected of this precision",
+            "after the weights were handed over, engine and trainer differ by {gap:.4} on average on the same text; at most {} is expected of this precision and device",
             now.sync_limit
         ),
         "the engine samples from other weights than the trainer trains: stop the run and report it, with the model's config.json",

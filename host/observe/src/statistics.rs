@@ -57,12 +57,12 @@ pub struct StepStatistics {
     pub learning_rate: f64,
     /// Mean absolute difference between rollout and trainer log-probs.
     pub drift: f64,
-    /// The most that `drift` may be for the run's precision.
+    /// The most that `drift` may be for the run's precision and device.
     pub drift_limit: f64,
     /// Mean absolute difference between the engine's and the trainer's log-probs of a fixed text, after the
     /// weights were handed over; `None` when they were not.
     pub sync_gap: Option<f64>,
-    /// The most that `sync_gap` may be for the run's precision.
+    /// The most that `sync_gap` may be for the run's precision and device.
     pub sync_limit: f64,
 }
 

@@ -191,8 +191,8 @@ impl StepReport {
         metrics
     }
 
-    /// What alerts look at. `fp32`: the precision of computation.
-    pub fn statistics(&self, recipe: &Recipe, fp32: bool) -> StepStatistics {
+    /// What alerts look at. `agrees`: whether engine and trainer are to agree to the digits of f32.
+    pub fn statistics(&self, recipe: &Recipe, agrees: bool) -> StepStatistics {
         let sampling = options::sampling(recipe);
         let scored: Vec<&Judgement> = self.judgements().filter(|j| j.reward().is_some()).collect();
         let notes: Vec<String> = self
@@ -215,7 +215,7 @@ impl StepReport {
         let prompts: HashSet<usize> = self.gathered.groups.iter().map(|g| g.ask.prompt.row).collect();
         // A truncated distribution is not the trainer's, so no difference is too large.
         let truncated = sampling.top_p < 1.0 || sampling.top_k > 0 || sampling.min_p > 0.0;
-        let drift_limit = match (truncated || sampling.temperature == 0.0, fp32) {
+        let drift_limit = match (truncated || sampling.temperature == 0.0, agrees) {
             (true, _) => f64::INFINITY,
             (false, true) => 1e-4,
             // Logits of 16 to 32, as confident models have them, are 0.125 apart in bf16.
@@ -260,7 +260,7 @@ impl StepReport {
             },
             drift_limit,
             sync_gap: self.sync.map(|s| s.gap_mean),
-            sync_limit: if fp32 { 1e-4 } else { 0.15 },
+            sync_limit: if agrees { 1e-4 } else { 0.15 },
         }
     }
 
