@@ -262,6 +262,16 @@ fn a_run_directory_is_not_written_over() {
     assert_eq!(std::fs::read(&metrics).unwrap(), before);
 }
 
+#[test]
+fn a_run_that_ended_before_it_did_anything_keeps_no_folder_from_another() {
+    let dir = tiny_run(&[]);
+    let failed = whet::run(dir.path(), &["train", "recipe.toml", "--set", "rollout.kv-budget=2KiB"]);
+    let error = String::from_utf8_lossy(&failed.stderr);
+    assert!(failed.status.code() == Some(1) && error.contains("budget"), "{error}");
+    assert!(dir.path().join("run").exists(), "the run had its folder when it failed");
+    whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--set", "train.steps=1"]);
+}
+
 fn copy_model(to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(whet::tiny_model()).unwrap() {

@@ -209,6 +209,31 @@ fn an_interrupt_finishes_the_step_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_second_interrupt_ends_the_run_at_once_and_in_order() {
+    let dir = tiny_run(&[]);
+    for (index, pause) in [5, 30, 80].into_iter().enumerate() {
+        let name = format!("run{index}");
+        let run = dir.path().join(&name);
+        let arguments = ["train", "recipe.toml", "--run-dir", &name, "--set", "train.steps=5000"];
+        let mut command = whet::whet(dir.path(), &arguments);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let began = Instant::now();
+        while lines(&run) < 2 && began.elapsed() < Duration::from_secs(120) {
+            std::hint::spin_loop();
+        }
+        let id = child.id().to_string();
+        for _ in 0..2 {
+            std::process::Command::new("kill").args(["-INT", &id]).status().unwrap();
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{error}");
+        assert!(!error.contains("panicked"), "{error}");
+    }
+}
+
+#[test]
 fn a_changed_recipe_is_not_resumed() {
     let dir = tiny_run(&[]);
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet"]);

@@ -112,12 +112,18 @@ fn in_bf16_log_probs_stay_near_the_decoders() {
 }
 
 /// Largest difference of what the trainer says of sampled tokens and what they were sampled with.
-fn mismatch(engine: &EmbeddedEngine, trainer: &Trainer, prompts: &[Arc<[u32]>], seed: u64) -> f64 {
+fn mismatch(
+    engine: &EmbeddedEngine,
+    trainer: &Trainer,
+    prompts: &[Arc<[u32]>],
+    temperature: f64,
+    seed: u64,
+) -> f64 {
     let requests = prompts
         .iter()
         .enumerate()
         .map(|(i, prompt)| {
-            let sampling = Sampling { max_tokens: 3 + 7 * (i % 5), ..free() };
+            let sampling = Sampling { max_tokens: 3 + 7 * (i % 5), temperature, ..free() };
             request(&i.to_string(), prompt, sampling, seed + i as u64)
         })
         .collect();
@@ -131,7 +137,7 @@ fn mismatch(engine: &EmbeddedEngine, trainer: &Trainer, prompts: &[Arc<[u32]>], 
             TrainSample::given(done.id.clone(), "group".into(), tokens, mask)
         })
         .collect();
-    let told = trainer.logprobs(&samples, Which::Policy, 1.0).unwrap();
+    let told = trainer.logprobs(&samples, Which::Policy, temperature).unwrap();
     let gap = |a: &f32, b: &f32| f64::from((a - b).abs());
     let pairs = done.iter().zip(&told).zip(prompts);
     pairs
@@ -168,8 +174,14 @@ fn the_trainer_gives_sampled_tokens_the_log_probs_they_were_sampled_with_in_bf16
                     ..TrainOptions::default()
                 };
                 let mut trainer = Trainer::new(&checkpoint.config, checkpoint.weights, options).unwrap();
-                let before = mismatch(&engine, &trainer, &prompts, 7);
-                assert!(before < 2e-5, "{model}, {kind:?}, adapters {}: {before:e}", lora.is_some());
+                for temperature in [1.0, 0.01, 30.0] {
+                    let before = mismatch(&engine, &trainer, &prompts, temperature, 7);
+                    let adapters = lora.is_some();
+                    assert!(
+                        before < 1e-5,
+                        "{model}, {kind:?}, adapters {adapters}, {temperature}: {before:e}"
+                    );
+                }
 
                 let tokens = join(&prompts[19], &one(&engine, &prompts[19], free(), 3));
                 let mask: Vec<bool> = (0..tokens.len()).map(|t| t >= 70).collect();
@@ -178,8 +190,8 @@ fn the_trainer_gives_sampled_tokens_the_log_probs_they_were_sampled_with_in_bf16
                 trainer.forward_backward(&[learnt], &LossOptions::default()).unwrap();
                 assert!(!trainer.optimiser_step().skipped);
                 engine.update_weights(WeightVersion(1), trainer.weights()).unwrap();
-                let after = mismatch(&engine, &trainer, &prompts, 8);
-                assert!(after < 2e-5, "{model}, {kind:?}, adapters {}, updated: {after:e}", lora.is_some());
+                let after = mismatch(&engine, &trainer, &prompts, 1.0, 8);
+                assert!(after < 1e-5, "{model}, {kind:?}, adapters {}, updated: {after:e}", lora.is_some());
             }
         }
     }

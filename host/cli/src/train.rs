@@ -99,7 +99,7 @@ pub fn stop_on_signal(stop: &Stop) -> anyhow::Result<()> {
     let stop = stop.clone();
     ctrlc::set_handler(move || {
         if stop.ask() {
-            std::process::exit(i32::from(INTERRUPTED));
+            whet_native::exit::at_once(i32::from(INTERRUPTED));
         }
         note("stopping after this step; Ctrl-C again stops now");
     })?;

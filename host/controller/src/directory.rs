@@ -62,6 +62,8 @@ impl Directory {
         let path = recipe.run.dir.clone();
         let recorded = path.join(RECIPE);
         match (recorded.exists(), resume) {
+            // One that ended before it measured or learnt anything is in nobody's way.
+            (true, false) if !has_begun(&path) => {}
             (true, false) => return Err(RunError::RunExists { dir: path }),
             (false, true) => return Err(RunError::NoRun { dir: path }),
             _ => {}
@@ -105,6 +107,13 @@ impl Directory {
         let keys = changed_keys(&before, recipe);
         if keys.is_empty() { Ok(()) } else { Err(RunError::RecipeChanged { dir: self.path.clone(), keys }) }
     }
+}
+
+/// Whether the run in `dir` has left anything that a new one would write over.
+fn has_begun(dir: &Path) -> bool {
+    let filled = |file: &str| fs::metadata(dir.join(file)).is_ok_and(|f| f.len() > 0);
+    let holds = |folder: &str| fs::read_dir(dir.join(folder)).is_ok_and(|mut files| files.next().is_some());
+    filled("metrics.jsonl") || ["checkpoints", "trajectories", "evals"].into_iter().any(holds)
 }
 
 /// Whether `dir` is a run directory.

@@ -4,6 +4,7 @@ pub mod adam;
 pub mod attention;
 pub mod cuda;
 pub mod environment;
+pub mod exit;
 pub mod gemm;
 pub mod heap;
 mod lanes;

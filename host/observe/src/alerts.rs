@@ -97,7 +97,7 @@ pub fn scoring_fails(steps: &[StepStatistics]) -> Option<Alert> {
         return None;
     }
     let kinds: Vec<String> = now.failures.iter().map(|(kind, n)| format!("{kind} x {n}")).collect();
-    let why = match (&kinds[..], &now.common_note) {
+    let why = match (&kinds[..], &now.unscored_note) {
         ([], Some((note, n))) => format!("; {n} say: \"{note}\""),
         ([], None) => String::new(),
         (kinds, Some((note, _))) => format!("; failures: {}; most often: \"{note}\"", kinds.join(", ")),
@@ -383,6 +383,7 @@ mod tests {
             zero_rewards: 30,
             unextracted: 4,
             common_note: Some(("found 12, expected 45".into(), 3)),
+            unscored_note: None,
             failures: Vec::new(),
             cut_off: Some(0.1),
             max_tokens: 32,
@@ -423,6 +424,17 @@ mod tests {
         }));
         assert!(told.unwrap().cause.contains("wall-timeout x 34"));
         assert_eq!(scoring_fails(&steps(1, |s| s.scored = 40)), None);
+    }
+
+    #[test]
+    fn what_samples_without_a_score_say_is_quoted_and_not_what_scored_ones_say() {
+        let told = scoring_fails(&steps(1, |s| {
+            s.scored = 30;
+            s.common_note = Some(("no answer: no number".into(), 20));
+            s.unscored_note = Some(("the label \"cat\" is not a number".into(), 34));
+        }));
+        let cause = told.unwrap().cause;
+        assert!(cause.contains("34 say: \"the label") && !cause.contains("no answer"), "{cause}");
     }
 
     #[test]

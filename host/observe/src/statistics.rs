@@ -30,6 +30,8 @@ pub struct StepStatistics {
     /// The most frequent note, or reason for having no score, among samples without reward; and how many
     /// say it.
     pub common_note: Option<(String, usize)>,
+    /// The same among samples without a score.
+    pub unscored_note: Option<(String, usize)>,
     /// Failures of the reward by kind.
     pub failures: Vec<(String, usize)>,
     /// Fraction of responses that ended at the token limit; `None` where the recipe wants all of them to.

@@ -43,25 +43,28 @@ pub(crate) struct LogProbs {
     pub entropy: Tensor,
     /// `[R]`, entropy of every row.
     row_entropy: Tensor,
-    /// `[R]`, `log Σ exp(z / T)` of every row; backward starts from it.
-    normaliser: Tensor,
+    /// `[R]`, the largest logit of every row, and `log Σ exp((z - largest) / T)`; backward starts from them. Apart, since at a
+    /// low temperature their sum has no digits left for a log-probability.
+    largest: Tensor,
+    log_sum: Tensor,
 }
 
-/// What is known of every row's distribution after some parts, `[R]` f64 each.
+/// What is known of every row's distribution after some parts, `[R]` f64 each, with `y = (z - m) / T`.
 struct Sums {
     /// The largest logit `m`.
     largest: Tensor,
-    /// `Σ exp(z - m)`.
+    /// `Σ exp y`.
     sum: Tensor,
-    /// `Σ exp(z - m) (z - m)`.
+    /// `Σ y exp y`.
     weighted: Tensor,
 }
 
 impl Sums {
     /// Those of a part, whose logits `[R, words]` are used up.
-    fn of(mut logits: Tensor) -> Sums {
+    fn of(mut logits: Tensor, temperature: f64) -> Sums {
         let largest = logits.amax([1], true);
         logits -= &largest;
+        scale(&mut logits, temperature);
         let exponentials = logits.exp();
         let over_words =
             |t: &Tensor| t.sum_dim_intlist([1].as_slice(), false, None::<Kind>).to_kind(Kind::Double);
@@ -73,10 +76,10 @@ impl Sums {
     }
 
     /// Those of both, counted from the larger of their maxima.
-    fn join(self, other: Sums) -> Sums {
+    fn join(self, other: Sums, temperature: f64) -> Sums {
         let largest = self.largest.maximum(&other.largest);
         let [a, b] = [self, other].map(|s| {
-            let down = s.largest - &largest;
+            let down = (s.largest - &largest) / temperature;
             let scale = down.exp();
             (&s.sum * &scale, (s.weighted + s.sum * down) * scale)
         });
@@ -114,38 +117,37 @@ impl<'a> Head<'a> {
             let logits = self.logits(hidden, part);
             let found = logits.index(&[Some(&part.row), Some(&part.word)]).to_kind(Kind::Double);
             let _ = chosen.index_copy_(0, &part.target, &found);
-            let sums = Sums::of(logits);
+            let sums = Sums::of(logits, self.temperature);
             total = Some(match total {
-                Some(total) => total.join(sums),
+                Some(total) => total.join(sums, self.temperature),
                 None => sums,
             });
         }
         // A vocabulary without words has no targets either.
         let Some(Sums { largest, sum, weighted }) = total else {
-            let [targets, entropy, row_entropy] = [(); 3].map(|()| chosen.copy());
-            return LogProbs { targets, entropy, row_entropy, normaliser: chosen };
+            let [targets, entropy, row_entropy, largest] = [(); 4].map(|()| chosen.copy());
+            return LogProbs { targets, entropy, row_entropy, largest, log_sum: chosen };
         };
         // In f64: a log-probability of -4 has no more than 7 digits in f32, and a ratio all its errors.
         let log_sum = sum.log();
-        // H = log Σe - Σ e z / Σe, with z counted from the largest logit.
+        // H = log Σ exp y - Σ y exp y / Σ exp y.
         let entropy = &log_sum - weighted / sum;
-        let normaliser = log_sum + largest;
+        let of_target = |rows: &Tensor| rows.index_select(0, &self.row);
         LogProbs {
-            targets: chosen - normaliser.index_select(0, &self.row),
-            entropy: entropy.index_select(0, &self.row),
+            targets: (chosen - of_target(&largest)) / self.temperature - of_target(&log_sum),
+            entropy: of_target(&entropy),
             row_entropy: entropy,
-            normaliser,
+            largest,
+            log_sum,
         }
     }
 
     /// `Σ p²` of the distribution every target was drawn from, `[N]`.
     pub fn squares(&self, hidden: &Tensor, forward: &LogProbs) -> Tensor {
         let _guard = tch::no_grad_guard();
-        let normaliser = forward.normaliser.to_kind(wide(hidden.kind())).unsqueeze(1);
-        let mut total = forward.normaliser.zeros_like();
+        let mut total = forward.log_sum.zeros_like();
         for part in &self.parts {
-            let mut logits = self.logits(hidden, part);
-            logits -= &normaliser;
+            let mut logits = self.log_distribution(hidden, part, forward);
             let squares = logits.g_mul_scalar_(2.0).exp_();
             total += squares.sum_dim_intlist([1].as_slice(), false, None::<Kind>).to_kind(Kind::Double);
         }
@@ -181,10 +183,10 @@ impl<'a> Head<'a> {
         let wide = wide(kind);
         let per_row = |grad: &Tensor| {
             let grad = grad / self.temperature;
-            forward.normaliser.zeros_like().index_add(0, &self.row, &grad)
+            forward.log_sum.zeros_like().index_add(0, &self.row, &grad)
         };
         let column = |t: &Tensor| t.to_kind(wide).unsqueeze(1);
-        let (negated, normaliser) = (column(&per_row(grad).neg()), column(&forward.normaliser));
+        let negated = column(&per_row(grad).neg());
         let entropy = entropy_grad.map(|grad| {
             let per_row = per_row(grad);
             (column(&(&per_row * &forward.row_entropy)), column(&per_row))
@@ -192,8 +194,7 @@ impl<'a> Head<'a> {
         let grad = (grad / self.temperature).to_kind(wide);
         let mut hidden_grad = Tensor::zeros(hidden.size(), (wide, hidden.device()));
         for part in &self.parts {
-            let mut logits = self.logits(hidden, part);
-            logits -= &normaliser;
+            let mut logits = self.log_distribution(hidden, part, forward);
             let factor = entropy.as_ref().map(|(constant, slope)| &negated - constant - &logits * slope);
             let mut logit_grad = logits.exp_().g_mul_(factor.as_ref().unwrap_or(&negated));
             let own = grad.index_select(0, &part.target);
@@ -213,11 +214,26 @@ impl<'a> Head<'a> {
         self.weight.narrow(0, part.first, part.words)
     }
 
-    /// `z / T` of all rows for a part, `[R, words]`, in at least f32: rounded to bf16, logits of 20 would stand in steps of
-    /// 1/8, and rollout and trainer on different ones.
+    /// `z` of all rows for a part, `[R, words]`, in at least f32: rounded to bf16, logits of 20 would stand in steps of 1/8,
+    /// and rollout and trainer on different ones.
     fn logits(&self, hidden: &Tensor, part: &Part) -> Tensor {
-        let mut logits = exact_logits(hidden, &self.words(part));
-        if self.temperature == 1.0 { logits } else { logits.g_div_scalar_(self.temperature) }
+        exact_logits(hidden, &self.words(part))
+    }
+
+    /// `log p` of all rows for a part, once forward has seen all parts.
+    fn log_distribution(&self, hidden: &Tensor, part: &Part, forward: &LogProbs) -> Tensor {
+        let mut logits = self.logits(hidden, part);
+        let column = |t: &Tensor| t.to_kind(wide(hidden.kind())).unsqueeze(1);
+        logits -= column(&forward.largest);
+        scale(&mut logits, self.temperature);
+        logits -= column(&forward.log_sum);
+        logits
+    }
+}
+
+fn scale(logits: &mut Tensor, temperature: f64) {
+    if temperature != 1.0 {
+        let _ = logits.g_div_scalar_(temperature);
     }
 }
 

@@ -195,11 +195,11 @@ impl StepReport {
     pub fn statistics(&self, recipe: &Recipe, agrees: bool) -> StepStatistics {
         let sampling = options::sampling(recipe);
         let scored: Vec<&Judgement> = self.judgements().filter(|j| j.reward().is_some()).collect();
-        let notes: Vec<String> = self
-            .judgements()
-            .filter(|j| j.reward().is_none_or(|r| r == 0.0))
-            .filter_map(Judgement::note)
-            .collect();
+        let common = |of: &dyn Fn(Option<f64>) -> bool| {
+            let notes: Vec<String> =
+                self.judgements().filter(|j| of(j.reward())).filter_map(Judgement::note).collect();
+            tally_notes(notes.iter().map(String::as_str))
+        };
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
         for judgement in self.judgements() {
             if let Judgement::Failed(failure) = judgement {
@@ -240,7 +240,8 @@ impl StepReport {
             scored: scored.len(),
             zero_rewards: scored.iter().filter(|j| j.reward() == Some(0.0)).count(),
             unextracted: scored.iter().filter(says_nothing).count(),
-            common_note: tally_notes(notes.iter().map(String::as_str)),
+            common_note: common(&|reward| reward.is_none_or(|r| r == 0.0)),
+            unscored_note: common(&|reward| reward.is_none()),
             failures: failures.into_iter().collect(),
             cut_off: Some(self.cut_off()),
             max_tokens: sampling.max_tokens,
