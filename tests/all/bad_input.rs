@@ -268,6 +268,9 @@ fn a_run_that_ended_before_it_did_anything_keeps_no_folder_from_another() {
     let failed = whet::run(dir.path(), &["train", "recipe.toml", "--set", "rollout.kv-budget=2KiB"]);
     let error = String::from_utf8_lossy(&failed.stderr);
     assert!(failed.status.code() == Some(1) && error.contains("budget"), "{error}");
+    let doctor = whet::run(dir.path(), &["doctor", "recipe.toml", "--set", "rollout.kv-budget=2KiB"]);
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert!(doctor.status.code() == Some(1) && said.contains("raise rollout.kv-budget"), "{said}");
     assert!(dir.path().join("run").exists(), "the run had its folder when it failed");
     whet::succeed(dir.path(), &["train", "recipe.toml", "--quiet", "--set", "train.steps=1"]);
 }

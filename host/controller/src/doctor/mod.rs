@@ -44,6 +44,9 @@ pub struct Finding {
     pub rows: Vec<String>,
 }
 
+/// Positions that the engine gives out memory for at once.
+const BLOCK: usize = 16;
+
 /// Looks at everything. `explain` puts an error into words, since words are made in one place.
 pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<String>)) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -111,6 +114,8 @@ pub fn examine(recipe: &Recipe, explain: &dyn Fn(&RunError) -> (String, Option<S
             };
             if let Some(set) = check(&mut findings, subject, explain, prompts) {
                 findings.push(prompt_finding(subject, &set));
+                let longest = set.prompts.iter().map(|prompt| prompt.ids.len()).max().unwrap_or(0);
+                findings.extend(cache_finding(recipe, &model, longest));
             }
         }
         check(&mut findings, "critic", explain, || critic::load(recipe, &model));
@@ -400,6 +405,24 @@ fn memory_finding(recipe: &Recipe, model: &LoadedModel) -> Finding {
         ),
         _ => fine("memory", message),
     }
+}
+
+/// Whether one sequence of the longest prompt has no room among keys and values, which the engine would refuse.
+fn cache_finding(recipe: &Recipe, model: &LoadedModel, longest: usize) -> Option<Finding> {
+    let (response, budget) = (recipe.rollout.max_tokens, recipe.rollout.kv_budget);
+    // Prompt and answer take whole blocks of the engine's.
+    let positions = longest.next_multiple_of(BLOCK) + response.next_multiple_of(BLOCK);
+    let needed = positions as u64 * whet_recipe::kv_bytes_per_token(&numbers(recipe, model));
+    (needed > budget.0).then(|| Finding {
+        subject: "rollout.kv-budget".into(),
+        severity: Severity::Problem,
+        message: format!(
+            "a prompt of {longest} tokens and up to {response} new ones need {} of keys and values, the budget is {budget}",
+            ByteSize(needed.next_multiple_of(1 << 20))
+        ),
+        help: Some("raise rollout.kv-budget, or lower rollout.max-tokens or data.max-prompt-tokens".into()),
+        rows: Vec::new(),
+    })
 }
 
 fn numbers(recipe: &Recipe, model: &LoadedModel) -> ModelNumbers {
