@@ -410,9 +410,8 @@ fn memory_finding(recipe: &Recipe, model: &LoadedModel) -> Finding {
 /// Whether one sequence of the longest prompt has no room among keys and values, which the engine would refuse.
 fn cache_finding(recipe: &Recipe, model: &LoadedModel, longest: usize) -> Option<Finding> {
     let (response, budget) = (recipe.rollout.max_tokens, recipe.rollout.kv_budget);
-    // Prompt and answer take whole blocks of the engine's.
-    let positions = longest.next_multiple_of(BLOCK) + response.next_multiple_of(BLOCK);
-    let needed = positions as u64 * whet_recipe::kv_bytes_per_token(&numbers(recipe, model));
+    let needed =
+        positions(longest, response) as u64 * whet_recipe::kv_bytes_per_token(&numbers(recipe, model));
     (needed > budget.0).then(|| Finding {
         subject: "rollout.kv-budget".into(),
         severity: Severity::Problem,
@@ -423,6 +422,12 @@ fn cache_finding(recipe: &Recipe, model: &LoadedModel, longest: usize) -> Option
         help: Some("raise rollout.kv-budget, or lower rollout.max-tokens or data.max-prompt-tokens".into()),
         rows: Vec::new(),
     })
+}
+
+/// What a sequence takes of the engine's keys and values: whole blocks for the prompt but its last token, which is the
+/// answer's first input, and whole blocks for the answer.
+fn positions(prompt: usize, response: usize) -> usize {
+    prompt.saturating_sub(1).next_multiple_of(BLOCK) + response.next_multiple_of(BLOCK)
 }
 
 fn numbers(recipe: &Recipe, model: &LoadedModel) -> ModelNumbers {
@@ -492,5 +497,12 @@ mod tests {
             findings.iter().filter(|f| f.severity == Severity::Warning).count()
         };
         assert_eq!((told(false), told(true)), (1, 0));
+    }
+
+    #[test]
+    fn a_prompt_and_its_answer_take_whole_blocks_as_in_the_engine() {
+        for (prompt, response, taken) in [(17, 16, 32), (18, 16, 48), (1, 1, 16), (177, 16, 192)] {
+            assert_eq!(positions(prompt, response), taken, "{prompt} + {response}");
+        }
     }
 }
